@@ -40,11 +40,7 @@ CHECKS = (
 )
 PREFERENCE = (InstrumentCriterion(name="preference", question="Which is better?", low=-2, high=2),)
 
-_OF_FORM = {
-    InstrumentForm.GRADES: CRITERIA,
-    InstrumentForm.CHECKS: (),
-    InstrumentForm.PREFERENCE: PREFERENCE,
-}
+_OF_FORM = {InstrumentForm.GRADES: CRITERIA, InstrumentForm.CHECKS: (), InstrumentForm.PREFERENCE: PREFERENCE}
 
 
 @contextmanager

@@ -36,14 +36,7 @@ from medhelm.extensions.study.files import (
     study_folder,
     write_study,
 )
-from medhelm.extensions.study.journal import (
-    all_rows,
-    cases_of,
-    is_complete,
-    others_after,
-    ratings_of,
-    record,
-)
+from medhelm.extensions.study.journal import all_rows, cases_of, is_complete, others_after, ratings_of, record
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
@@ -59,15 +52,7 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.storage.store import Store, create
 from tests.support.encryption import lock_stores, plain_files, store_key
-from tests.support.rated_studies import (
-    COMPLETION,
-    CRITERIA,
-    PREFERENCE,
-    grade,
-    make_study,
-    new_store,
-    shown_texts,
-)
+from tests.support.rated_studies import COMPLETION, CRITERIA, PREFERENCE, grade, make_study, new_store, shown_texts
 
 __all__ = ["store_key"]
 

@@ -297,11 +297,7 @@ def test_without_scripts_a_case_is_rated_by_its_form(browser: Browser, address: 
     ],
 )
 def test_pages_keep_the_rules_at_every_width(
-    browser: Browser,
-    address: str,
-    store: Store,
-    scheme: Literal["light", "dark"],
-    sizes: Sequence[tuple[int, int]],
+    browser: Browser, address: str, store: Store, scheme: Literal["light", "dark"], sizes: Sequence[tuple[int, int]]
 ) -> None:
     context = browser.new_context(color_scheme=scheme, reduced_motion="reduce")
     page = opened(context, address, store, "/cases/1")

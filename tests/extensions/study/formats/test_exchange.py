@@ -34,14 +34,7 @@ from medhelm.extensions.study.formats.redcap import read_redcap
 from medhelm.extensions.study.formats.workbook import read_workbook
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.rating_form import form_values
-from medhelm.extensions.study.types import (
-    CaseRating,
-    InstrumentForm,
-    MarkedPassage,
-    MarkKind,
-    RatingSource,
-    Study,
-)
+from medhelm.extensions.study.types import CaseRating, InstrumentForm, MarkedPassage, MarkKind, RatingSource, Study
 from medhelm.storage.privacy import read_exports
 from medhelm.storage.store import Store
 from tests.support.json_values import json_values

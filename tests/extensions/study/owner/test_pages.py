@@ -293,12 +293,7 @@ def test_a_reader_sees_progress_then_results_and_changes_nothing(started: StudyS
     assert "<form" not in page.text.partition("<main")[2]
     links = re.findall(r' href="([^"]*)"', page.text.partition("<body")[2])
     assert links and all(one.startswith(("#", STUDY)) for one in links)
-    for hidden in (
-        "Adams",
-        "Bo Brown",
-        "Close the study",
-        'href="/compare"',
-    ):
+    for hidden in ("Adams", "Bo Brown", "Close the study", 'href="/compare"'):
         assert hidden not in page.text
     closed = {
         path: reader.get(f"{STUDY}{path}").status_code for path in ("/close", "/raters/rater_1", "/adjudication/x")
