@@ -17,23 +17,14 @@ from typing import Any
 
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.extensions.study.formats.exchange import (
-    FORMAT,
-    OfflineCase,
-    OpenRater,
-    RaterCases,
-    ReturnedFile,
-    ReturnedRating,
-    is_given,
-    load_json,
-    origin_of,
-    refusal,
-)
+from medhelm.extensions.study.formats import exchange
+from medhelm.extensions.study.formats.exchange import OfflineCase, OpenRater, RaterCases, ReturnedFile, ReturnedRating
 from medhelm.extensions.study.journal import problems_of
-from medhelm.extensions.study.pages import PACKAGE, environment
+from medhelm.extensions.study.pages import PACKAGE
 from medhelm.extensions.study.rate_pages import case_values
 from medhelm.extensions.study.rating_form import form_values, rater_forms, read_rating
 from medhelm.extensions.study.types import CaseRating, RatingSource
+from medhelm.results.formats.templating import page_templates
 
 _STYLE, _CASES, _SCRIPT, _DATA = (f"<!-- {name} -->" for name in ("style", "cases", "script", "data"))
 """Places of the template that are filled after it was rendered. No text can hold them: `<` is escaped."""
@@ -44,7 +35,7 @@ _STYLE, _CASES, _SCRIPT, _DATA = (f"<!-- {name} -->" for name in ("style", "case
 
 def write_html_file(cases: RaterCases) -> dict[str, bytes]:
     """Return the file, under the end of its name."""
-    templates = environment()
+    templates = page_templates(PACKAGE)
     style, script = _static("rate_file.css", "rate.css"), _program()
     numbers = {one.number: one.benchmark for one in cases.cases}
     shell = templates.get_template("rate_file.html").render(
@@ -94,15 +85,15 @@ def _data(cases: RaterCases) -> dict[str, Any]:
     origin = {"study": cases.study.name, "plan": cases.plan, "rater": cases.rater}
     last = len(cases.cases) + len(cases.gone)
     file = f"{cases.study.name}-{cases.rater}-ratings.json"
-    return {"format": FORMAT, **origin, "file": file, "last": last, "cases": own}
+    return {"format": exchange.FORMAT, **origin, "file": file, "last": last, "cases": own}
 
 
 def _case_template(case: OfflineCase) -> str:
     """Return a `template` element with the form of a case."""
-    template = environment().get_template("rate_case.html")
+    template = page_templates(PACKAGE).get_template("rate_case.html")
     values = {
         **case_values(case.number, case.texts, case.instrument.form, CaseRating()),
-        "macros": environment().get_template("rate_macros.html").module,
+        "macros": page_templates(PACKAGE).get_template("rate_macros.html").module,
         "base": "",
         "revision": 0,
         "others": [],
@@ -130,12 +121,12 @@ def _program() -> str:
 
 def read_html_ratings(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read the ratings that the HTML file saved. Raises: ConfigError with everything that is wrong."""
-    content = load_json(path)
+    content = exchange.load_json(path)
     listed = content.get("ratings") if isinstance(content, dict) else None
-    if not isinstance(listed, list) or content.get("format") != FORMAT:
+    if not isinstance(listed, list) or content.get("format") != exchange.FORMAT:
         text = "is not a file with ratings that the HTML file of a study saved, or was saved by another version."
-        raise refusal(path, text)
-    cases = open_rater(origin_of(content))
+        raise exchange.refusal(path, text)
+    cases = open_rater(exchange.origin_of(content))
     problems: list[Problem] = []
     found: dict[int, ReturnedRating] = {}
     for place, one in enumerate(listed, 1):
@@ -164,7 +155,7 @@ def _returned(one: Any, cases: RaterCases) -> ReturnedRating | None:
     rating = read_rating(fields, case.questions)
     if wrong := list(problems_of(rating, case.questions, case.texts.completions)):
         raise UserError(" ".join(wrong))
-    if not is_given(rating):
+    if not exchange.is_given(rating):
         return None
     revision = one["revision"] if type(one.get("revision")) is int else 0
     return ReturnedRating(number=case.number, revision=revision, rating=replace(rating, source=RatingSource.HTML_FILE))
