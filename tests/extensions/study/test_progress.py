@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from medhelm.extensions.study import progress as progress_module
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import Event, EventKind, append_event, events, now, rater_file
 from medhelm.extensions.study.journal import cases_of, record
+from medhelm.extensions.study.outcome import close_study
 from medhelm.extensions.study.progress import CaseState, RaterProgress, StudyState, progress
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, InstrumentForm, RatingSource, Study
 from medhelm.storage.store import Store
@@ -34,10 +34,7 @@ STUDY = make_study(
 )
 
 
-@pytest.fixture(autouse=True)
-def same_texts() -> Iterator[None]:
-    with shown_texts():
-        yield
+pytestmark = pytest.mark.usefixtures("same_texts")
 
 
 @pytest.fixture

@@ -18,30 +18,11 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from medhelm.errors import ConfigError, DataError, MedHelmError, StoreError, UserError
-from medhelm.extensions.study import pages
-from medhelm.extensions.study.access import (
-    DEVICE_S,
-    WRONG,
-    LinkRefusedError,
-    Role,
-    device_link,
-    is_code,
-    sign_in,
-    sign_out,
-)
+from medhelm.extensions.study import access, pages
+from medhelm.extensions.study.access import LinkRefusedError, Role
 from medhelm.extensions.study.pages import PACKAGE, RATE, STUDIES, render
-from medhelm.io.http.mounted_pages import (
-    FAILURE_WINDOW_S,
-    BadFormError,
-    MenuEntry,
-    MountedPages,
-    SiteServer,
-    WrongTokens,
-    client_of,
-    read_form,
-    static_file,
-    visitor_of,
-)
+from medhelm.io.http import mounted_pages
+from medhelm.io.http.mounted_pages import BadFormError, MenuEntry, MountedPages, SiteServer, WrongTokens
 from medhelm.io.http.pages import BadParameter, PageNotFound
 
 HANDLERS = ("rate_pages", "owner.pages")
@@ -114,7 +95,7 @@ def _stranger(request: Request) -> Response:
 
 
 def _unknown_user(request: Request) -> str:
-    user = visitor_of(request).user
+    user = mounted_pages.visitor_of(request).user
     if not user:
         return ""
     return (
@@ -138,11 +119,11 @@ async def _sign_in_page(request: Request) -> Response:
 
 async def _sign_in(request: Request) -> Response:
     """Exchange a token for a session, and go to the study."""
-    fields, client = await read_form(request, MOST_TOKEN_BYTES), client_of(request)
+    fields, client = await mounted_pages.read_form(request, MOST_TOKEN_BYTES), mounted_pages.client_of(request)
     token = next(iter(fields.get("token", ())), "")
     wrong: WrongTokens = request.app.state.wrong_tokens
     try:
-        if is_code(token) and wrong.must_wait(client):
+        if access.is_code(token) and wrong.must_wait(client):
             raise LinkRefusedError("")
         return await run_in_threadpool(_open_session, request, token)
     except LinkRefusedError as error:
@@ -150,7 +131,7 @@ async def _sign_in(request: Request) -> Response:
         if not wrong.must_wait(client):
             return _sign_in_answer(request, 403, str(error))
         response = _sign_in_answer(request, 429, "Too many wrong links or codes. Wait a minute, then try again.")
-        response.headers["retry-after"] = str(math.ceil(FAILURE_WINDOW_S))
+        response.headers["retry-after"] = str(math.ceil(mounted_pages.FAILURE_WINDOW_S))
         return response
 
 
@@ -159,8 +140,8 @@ def _open_session(request: Request, token: str) -> Response:
     try:
         store = pages.store_of(request)
     except PageNotFound:  # a study that the site does not have is answered like a wrong link
-        raise LinkRefusedError(WRONG) from None
-    opened = sign_in(store, name, token, pages.cookie_of(server, request))
+        raise LinkRefusedError(access.WRONG) from None
+    opened = access.sign_in(store, name, token, pages.cookie_of(server, request))
     path = f"{RATE if opened.person.role is Role.RATER else STUDIES}/{name}"
     response = RedirectResponse(path, 303)
     if opened.cookie:
@@ -180,12 +161,12 @@ async def _sign_out(request: Request) -> Response:
     """Ask whether to sign out; end the session once that was confirmed."""
     server, name = pages.server_of(request), pages.study_name(request)
     cookie, path = pages.cookie_of(server, request), f"{RATE if pages.is_raters(request) else STUDIES}/{name}"
-    form = await read_form(request, MOST_TOKEN_BYTES)
+    form = await mounted_pages.read_form(request, MOST_TOKEN_BYTES)
     is_done = bool(cookie and form.get("confirmed"))
     values = {"is_user": cookie is None, "is_done": is_done, "back": path, "action": request.url.path}
     response = render(request, "access_sign_out.html", "Signed out" if is_done else "Sign out", values)
     if is_done:
-        await run_in_threadpool(sign_out, pages.store_of(request), name, cookie)
+        await run_in_threadpool(access.sign_out, pages.store_of(request), name, cookie)
         named = pages.cookie_name(server)
         response.delete_cookie(named, path=path, secure=server.https, httponly=True, samesite="strict")
     return response
@@ -198,7 +179,7 @@ def _device(request: Request) -> Response:
     cookie, link, address = pages.cookie_of(pages.server_of(request), request), None, ""
     message = "" if cookie else "You use the hospital's single sign-on: you can also sign in to it on the other device."
     if request.method == "POST":
-        link = device_link(pages.store_of(request), person, cookie)
+        link = access.device_link(pages.store_of(request), person, cookie)
         address = pages.address_of_link(request, link)
     values = {
         "base": f"{RATE}/{person.study}",
@@ -207,7 +188,7 @@ def _device(request: Request) -> Response:
         "link": address,
         "address": address.partition("#")[0],
         "code": link.code if link else "",
-        "minutes": DEVICE_S // 60,
+        "minutes": access.DEVICE_S // 60,
     }
     return render(request, "rate_device.html", "Use another device", values)
 
@@ -217,7 +198,7 @@ def _device(request: Request) -> Response:
 
 async def _static(request: Request) -> Response:
     """Send a style sheet or script."""
-    found = static_file(PACKAGE, request.path_params["name"])
+    found = mounted_pages.static_file(PACKAGE, request.path_params["name"])
     if found is None:
         raise HTTPException(404)
     content, media_type = found

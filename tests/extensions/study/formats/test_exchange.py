@@ -34,14 +34,7 @@ from medhelm.extensions.study.formats.redcap import read_redcap
 from medhelm.extensions.study.formats.workbook import read_workbook
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.rating_form import form_values
-from medhelm.extensions.study.types import (
-    CaseRating,
-    InstrumentForm,
-    MarkedPassage,
-    MarkKind,
-    RatingSource,
-    Study,
-)
+from medhelm.extensions.study.types import CaseRating, InstrumentForm, MarkedPassage, MarkKind, RatingSource, Study
 from medhelm.storage.privacy import read_exports
 from medhelm.storage.store import Store
 from tests.support.json_values import json_values
@@ -98,15 +91,14 @@ QUICK = {
 }
 """Kind of file -> form of the instrument in tests that are not long."""
 
+KINDS_AND_FORMS = [
+    pytest.param(kind, form, marks=() if form is QUICK[kind] else pytest.mark.long)
+    for kind in FORMATS
+    for form in InstrumentForm
+]
 
-@pytest.mark.parametrize(
-    ("kind", "form"),
-    [
-        pytest.param(kind, form, marks=() if form is QUICK[kind] else pytest.mark.long)
-        for kind in FORMATS
-        for form in InstrumentForm
-    ],
-)
+
+@pytest.mark.parametrize(("kind", "form"), KINDS_AND_FORMS)
 def test_ratings_come_back_as_they_were_given(
     studies: Studies, kind: str, form: InstrumentForm, tmp_path: Path
 ) -> None:
@@ -176,8 +168,7 @@ def _parts(files: Mapping[str, bytes]) -> Iterator[bytes]:
                     yield entry.filename.encode() + archive.read(entry).lower() + entry.comment
 
 
-@pytest.mark.parametrize("form", InstrumentForm)
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(("kind", "form"), KINDS_AND_FORMS)
 def test_no_file_tells_a_model(
     studies: Studies, kind: str, form: InstrumentForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,17 +26,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
-from medhelm.extensions.study.access import (
-    LINK_DAYS,
-    MOST_DAYS,
-    NewLink,
-    Person,
-    Role,
-    links_of,
-    new_link,
-    revoke,
-    state_of_link,
-)
+from medhelm.extensions.study import access
+from medhelm.extensions.study.access import NewLink, Person, Role
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import DECISIONS, Event, EventKind, events, note, read_study, studies
 from medhelm.extensions.study.formats.exchange import export_files, import_files
@@ -226,11 +217,11 @@ def titles_of(store: Store, study: Study) -> dict[str, str]:
 def study_page(visit: Visit) -> Response:
     """Return the page of a study: progress, agreement, differences, and results after the close."""
     found, names, study = progress(visit.store, visit.study), visit.names, visit.study
-    access = _access_texts(visit) if visit.is_owner else {}
+    links = _access_texts(visit) if visit.is_owner else {}
     raters = [views.rater_row(one, names) for one in found.raters]
     for row in raters:
         row["address"] = f"{visit.address}/raters/{row['id']}"
-        row["access"] = access.get(str(row["id"]), "No link yet")
+        row["access"] = links.get(str(row["id"]), "No link yet")
     differences = [views.difference_row(one, names, visit.happened) for one in found.disagreements]
     for one in differences:
         one["address"] = f"{visit.address}/adjudication/{one['path']}"
@@ -310,8 +301,8 @@ _known_findings: dict[tuple[str, str, str], list[Finding]] = {}
 def _access_texts(visit: Visit) -> dict[str, str]:
     """Return person -> the state of the latest link."""
     found: dict[str, str] = {}
-    for link in links_of(visit.store, visit.study.name):
-        found.setdefault(link.person, f"Link {state_of_link(link)}")
+    for link in access.links_of(visit.store, visit.study.name):
+        found.setdefault(link.person, f"Link {access.state_of_link(link)}")
     users = {rater.id: rater.user for rater in visit.study.raters if rater.user}
     return {**{rater: f"Single sign-on as {user}" for rater, user in users.items()}, **found}
 
@@ -319,9 +310,9 @@ def _access_texts(visit: Visit) -> dict[str, str]:
 def _people(visit: Visit) -> list[dict[str, str]]:
     """Return the people besides raters who have a link: further owners, and readers."""
     found: dict[str, dict[str, str]] = {}
-    for link in links_of(visit.store, visit.study.name):
+    for link in access.links_of(visit.store, visit.study.name):
         if link.role is not Role.RATER:
-            found.setdefault(link.person, {"id": link.person, "role": link.role, "access": state_of_link(link)})
+            found.setdefault(link.person, {"id": link.person, "role": link.role, "access": access.state_of_link(link)})
     return list(found.values())
 
 
@@ -344,7 +335,7 @@ def _rater_page(
     found = progress(visit.store, visit.study)
     own = next(one for one in found.raters if one.rater == rater_id)
     rater = visit.study.rater(rater_id)
-    links = [one for one in links_of(visit.store, visit.study.name) if one.person == rater_id]
+    links = [one for one in access.links_of(visit.store, visit.study.name) if one.person == rater_id]
     user = f"single sign-on user {rater.user}" if rater.user else ""
     values = {
         "address": f"{visit.address}/raters/{rater_id}",
@@ -356,9 +347,9 @@ def _rater_page(
         "n_cases": own.n_cases,
         "notices": list(views.notices(own)),
         "is_open": found.state is not StudyState.CLOSED and not own.has_left,
-        "links": [state_of_link(one) for one in links],
-        "days": LINK_DAYS,
-        "most_days": MOST_DAYS,
+        "links": [access.state_of_link(one) for one in links],
+        "days": access.LINK_DAYS,
+        "most_days": access.MOST_DAYS,
         "formats": list(FORMAT_TITLES.items()),
         **({"done": done} if done else {}),
         "n_open_cases": len(found.unassigned) if own.has_left and found.state is not StudyState.CLOSED else 0,
@@ -373,7 +364,7 @@ def make_link(visit: Visit) -> Response:
 
 def revoke_access(visit: Visit) -> Response:
     """End the access of a rater."""
-    revoke(visit.store, visit.study.name, _rater_id(visit), by=visit.by)
+    access.revoke(visit.store, visit.study.name, _rater_id(visit), by=visit.by)
     return _done(f"{visit.address}/raters/{_rater_id(visit)}", "revoked")
 
 
@@ -381,7 +372,7 @@ def change_person(visit: Visit) -> Response:
     """Make a link for another owner or a reader, or end that person's access."""
     person = visit.text("person").lower()
     if visit.text("action") == "revoke":
-        revoke(visit.store, visit.study.name, person, by=visit.by)
+        access.revoke(visit.store, visit.study.name, person, by=visit.by)
         return _done(visit.address, "revoked")
     role = Role.OWNER if visit.text("role") == Role.OWNER else Role.READER
     return _show_link(visit, person, role, visit.address)
@@ -390,8 +381,8 @@ def change_person(visit: Visit) -> Response:
 def _show_link(visit: Visit, person: str, role: Role, back: str) -> Response:
     days = visit.text("days")
     if not (days.isascii() and days.isdigit()):
-        raise UserError(f"The days must be a whole number from 1 to {MOST_DAYS}. No link was made.")
-    link = new_link(visit.store, visit.study.name, person, role, days=int(days), by=visit.by)
+        raise UserError(f"The days must be a whole number from 1 to {access.MOST_DAYS}. No link was made.")
+    link = access.new_link(visit.store, visit.study.name, person, role, days=int(days), by=visit.by)
     address, name = address_of_link(visit.request, link), visit.names.rater(person)
     values = {
         "address": back,
@@ -526,7 +517,7 @@ def _read_in(visit: Visit, name: str, content: bytes) -> Response:
         except UserError as error:
             lines = str(error).replace(f"{folder}/", "").splitlines()
             return _rater_page(visit, rater, [line.strip() for line in lines if line.strip()], 400)
-    text = " ".join([f"{name}: {done.counts()}.", *done.remarks()])
+    text = " ".join([f"Read {name}: {done.counts()}.", *done.remarks()])
     return _rater_page(_visit(visit.request, visit.form), rater, done=text)
 
 
@@ -565,7 +556,7 @@ def withdraw_rater(visit: Visit) -> Response:
     keeps = visit.text("discard") != "yes"
     reason, revision = visit.text("reason"), visit.revision
     withdraw(visit.store, visit.study, rater, visit.by, reason, keep_ratings=keeps, revision=revision)
-    revoke(visit.store, visit.study.name, rater, by=visit.by)
+    access.revoke(visit.store, visit.study.name, rater, by=visit.by)
     return _done(f"{visit.address}/raters/{rater}", "withdrawn")
 
 
