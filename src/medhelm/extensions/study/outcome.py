@@ -570,8 +570,6 @@ def _card(
     if form_of(study) is InstrumentForm.CHECKS:
         question = "Share of the points that the completion earns; below 0 if harms outweigh."
         criteria = {POINTS: CardCriterion(low=least_points(own), high=1.0, question=question)}
-    kinds = Counter(case.kind for cases in study.assignments.values() for case in cases)
-    shared = {case.items for cases in study.assignments.values() for case in cases if case.kind is CaseKind.SHARED}
     closed = next(one for one in happened if one.kind is EventKind.CLOSED)
     return StudyCard(
         name=name,
@@ -593,8 +591,8 @@ def _card(
         ),
         design=CardDesign(
             n_cases=design.n_cases,
-            n_shared=len(shared),
-            n_repeated=kinds[CaseKind.REPEATED],
+            n_shared=study.n_shared,
+            n_repeated=study.n_repeated,
             n_calibration=design.n_calibration,
             seed=design.seed,
             precision=design.precision,

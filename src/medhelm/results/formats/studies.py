@@ -115,7 +115,6 @@ def study_line(cards: Sequence[StudyCard]) -> str:
         who = plural(len(card.raters), "clinician") + (f" ({roles})" if roles else "")
         n = sum(one.n_ratings for one in card.raters)
         closed = f", closed {card.closed[:10]}" if card.closed else ""
-        parts.append(
-            f"{card.title} ({card.name}{closed}): {plural(n, 'rating')} by {who} with {card.instrument.title}."
-        )
+        form = "the benchmark's own rubric" if card.instrument.is_rubric else card.instrument.title
+        parts.append(f"{card.title} ({card.name}{closed}): {plural(n, 'rating')} by {who} with {form}.")
     return " ".join(parts)

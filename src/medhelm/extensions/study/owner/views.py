@@ -97,7 +97,7 @@ class Names:
         details = event.text[:16] if event.kind is EventKind.FROZEN else event.text
         return {
             "time": time_text(event.time),
-            "by": self.rater(event.by),
+            "by": self.rater(event.by) or "Unknown",
             "what": f"{what}: {details}" if details else what,
         }
 
@@ -131,9 +131,11 @@ def tally(found: StudyProgress) -> list[dict[str, object]]:
     if found.state is StudyState.CLOSED:
         return figures
     left_s = sum((one.median_seconds or 0.0) * one.n_left for one in active)
+    if n_done == len(active):
+        return [*figures, _figure("left", "Work left", "none")]
     is_known = left_s > 0 and all(one.median_seconds for one in active if one.n_left)
-    left = duration(left_s) if is_known else MISSING
-    return [*figures, _figure("left", "Work left", left, note="of all raters, at their pace")]
+    left, note = (duration(left_s), "of all raters, at their pace") if is_known else (MISSING, "not known yet")
+    return [*figures, _figure("left", "Work left", left, note=note)]
 
 
 def _figure(key: str, label: str, value: object, *, total: int | None = None, note: str = "") -> dict[str, object]:
@@ -199,7 +201,8 @@ def _of(n: int, total: int) -> str:
 def layout_of(found: StudyProgress, n_events: int) -> str:
     """Return a short text that changes when the page of a study has other rows or sentences."""
     rows = [tuple(notices(one)) for one in found.raters]
-    parts = (found.state, n_events, rows, found.disagreements, [one.n for one in found.agreement], found.deviations)
+    n_agreed, figures = [one.n for one in found.agreement], [one["note"] for one in tally(found)]
+    parts = (found.state, n_events, rows, found.disagreements, n_agreed, figures, found.deviations)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -329,7 +332,7 @@ def _cases_in_words(kind: FindingKind, items: Sequence[str], names: Names) -> st
 def plan_facts(study: Study, names: Names) -> list[tuple[str, str]]:
     """Return the plan of a study, label by label."""
     design, instruments = study.design, study.instruments.values()
-    n_shared = f"{percent(design.shared)} of the cases by {design.raters_per_shared_case} raters each"
+    several = f"{plural(study.n_shared, 'case')} by {design.raters_per_shared_case} raters each"
     found = [
         ("Name", study.name),
         ("Responsible", study.owner),
@@ -338,8 +341,8 @@ def plan_facts(study: Study, names: Names) -> list[tuple[str, str]]:
         ("Models", listed(study.models)),
         ("Instrument", listed(list(dict.fromkeys(one.title for one in instruments)))),
         ("Cases", f"{design.n_cases:,}, and {plural(design.n_calibration, 'calibration case')} for all raters"),
-        ("Rated by several", n_shared),
-        ("Shown twice to a rater", f"{percent(design.repeated)} of the cases"),
+        ("Rated by several", several if study.n_shared else "no case besides calibration"),
+        ("Shown twice to a rater", plural(study.n_repeated, "case") if study.n_repeated else "no case"),
         ("Precision wanted", "" if design.precision is None else f"± {decimal(design.precision, 2)} for each mean"),
         ("Reference", "shown" if study.shows_reference else "not shown"),
         ("Harm", "asked" if study.asks_harm else "not asked"),
