@@ -26,7 +26,7 @@ from medhelm.domain import (
     Reference,
     Usage,
 )
-from medhelm.extensions.study.files import Event, EventKind, append_event, digest_of, write_study
+from medhelm.extensions.study.files import Event, EventKind, append_event, digest_of, read_study, write_study
 from medhelm.extensions.study.instruments import HARM, read_instrument
 from medhelm.extensions.study.journal import record
 from medhelm.extensions.study.texts import case_texts, completion_digest
@@ -42,6 +42,7 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import Store
+from tests.support.made_once import made_once
 from tests.support.stores import jury_of, make_model, make_record, make_run, write_run
 
 RATER, ADJUDICATED = "mara", 9
@@ -91,6 +92,12 @@ def text_of(place: int, slot: int) -> str:
 
 def make_blind_study(folder: Path, instrument: str, world: World) -> tuple[Store, Study]:
     """Write a store and a study of one rater, two others who have rated, and a case in adjudication."""
+    made_once(folder, f"blind-{instrument}-{world.seed}", lambda: _make_blind_study(folder, instrument, world))
+    store = Store(folder)
+    return store, read_study(store, STUDY)
+
+
+def _make_blind_study(folder: Path, instrument: str, world: World) -> None:
     items = _write_runs(folder, world)
     store = Store(folder)
     chosen = read_instrument(instrument)
@@ -125,7 +132,6 @@ def make_blind_study(folder: Path, instrument: str, world: World) -> tuple[Store
             record(store, study, other, case.number, _rating_of_other(store, study, case, world, place))
     event = Event(time=study.created, by="owner", kind=EventKind.ADJUDICATION, rater=RATER, item=" ".join(own[2].items))
     append_event(store, STUDY, event)
-    return store, study
 
 
 def _rating_of_other(store: Store, study: Study, case: Assignment, world: World, place: int) -> CaseRating:

@@ -23,6 +23,7 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import Store
+from tests.support.made_once import made_once
 from tests.support.stores import make_record, make_run, write_run
 
 MODELS = ("zebrafish/quokka-70b", "narwhal/okapi:latest")
@@ -69,22 +70,26 @@ def offline_study(
     **changes: Any,
 ) -> tuple[Store, Study]:
     """Write a store and a study in which every rater has a case for each completion, or for each pair of them."""
+    store = Store(folder)
+    made_once(folder, "offline", lambda: _write_letters(folder))
+    study = _study(store, form, raters, **changes)
+    write_study(store, study)
+    return store, study
+
+
+def _write_letters(folder: Path) -> None:
     n = len(COMPLETIONS)
     for at, model in enumerate(MODELS):
         records = [make_record(i, completion=Completion(text=_text(at, i))) for i in range(n)]
         run = write_run(folder, make_run("letters", model, n=n), records)
-    store = Store(folder)
     instances = (
         Instance(id=f"i{i}", fields={}, references=(Reference(f"Right {i}."),), criteria=_criteria(i)) for i in range(n)
     )
     prompts = (
         Prompt((Message("user", f"Note {i}: " + "slept well. " * 200 + f"\n\nWhat now, {i}?"),)) for i in range(n)
     )
-    path = store.prompts_file("letters", run.benchmark_digest, run.data_digest)
+    path = Store(folder).prompts_file("letters", run.benchmark_digest, run.data_digest)
     write_prompts(path, zip(instances, prompts, strict=True))
-    study = _study(store, form, raters, **changes)
-    write_study(store, study)
-    return store, study
 
 
 def _study(store: Store, form: InstrumentForm, raters: Sequence[str], **changes: Any) -> Study:

@@ -294,6 +294,7 @@ def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str
     cluster_comment = "                # one patient: these rows are not independent"
     required = [fields.get(column, column) for column in guess.required]
     has_options = bool(guess.options or guess.choices)
+    yes = [text for text in guess.choices if text.casefold() in ("yes", "y")]
     metrics, limit = "[rouge_l, quasi_exact_match]", 512
     if has_options:
         metrics, limit = "[exact_match, choice_extracted]", 1
@@ -320,6 +321,7 @@ def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str
         f"require: [{', '.join(map(_yaml, required))}]" if required else None,
         f"choices: {{columns: [{', '.join(map(_yaml, guess.options))}]}}" if guess.options else None,
         f"choices: [{', '.join(map(_yaml, guess.choices))}]" if guess.choices else None,
+        f"positive: {_yaml(yes[0])}" if len(guess.choices) == 2 and yes else None,
         f"answer: {{column: {_yaml(guess.answer)}, form: {guess.form}{_values(guess)}}}   # text | letter | number",
         "prompt: |",
         "  Reply with the letter of the right option only." if has_options else "  Give the answer only.",
@@ -437,6 +439,7 @@ id: [case]                       # columns that identify a row; leave out for th
 # group: ward                    # groups of rows, sampled separately
 # require: [answer]              # skip rows where one of these is empty
 choices: [yes, no]               # leave out for open questions; or {{columns: [option_a, option_b]}}
+positive: yes                    # the class that sensitivity is about; leave out without one
 answer: {{column: answer, form: text}}   # text | letter | number | labels
 # sample: {{size: 1000}}           # evaluate 1,000 instances, drawn at random
 prompt: |

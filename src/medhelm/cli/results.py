@@ -650,7 +650,7 @@ def agreement(
     rule: Rule,
     wanted: RunFilter,
 ) -> int:
-    """Compare the jury with clinicians' ratings, and clinicians with each other.
+    """Compare the jury with clinicians' ratings.
 
     Without RATINGS, the ratings of all studies of the store are used. RATINGS is the name of one of them, or a CSV or
     .xlsx file with the columns rater, instance_id, benchmark, model, and the rubric's criteria: accuracy, completeness,

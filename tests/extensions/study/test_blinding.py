@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -23,7 +22,7 @@ from starlette.testclient import TestClient
 from medhelm.extensions.study import rate_pages
 from medhelm.extensions.study.access import new_link
 from medhelm.extensions.study.app import PAGES
-from medhelm.extensions.study.files import read_study, rows_of
+from medhelm.extensions.study.files import rows_of
 from medhelm.extensions.study.rate_pages import RaterWork
 from medhelm.extensions.study.types import Study
 from medhelm.extensions.web.app import create_app
@@ -41,7 +40,6 @@ from tests.support.blind_studies import (
     secrets_of,
     told,
 )
-from tests.support.made_once import made_once
 
 BASE = f"/rate/{STUDY}"
 Answer = Any
@@ -114,10 +112,7 @@ def leaks(folder: Path, instrument: str, rated: Sequence[int] = ALL) -> list[str
     read: list[list[str]] = []
     found: list[str] = []
     for world in worlds:
-        place = folder / f"store-{world.seed}"
-        made_once(place, f"blind-{instrument}-{world.seed}", partial(make_blind_study, place, instrument, world))
-        store = Store(place)
-        study = read_study(store, STUDY)
+        store, study = make_blind_study(folder / f"store-{world.seed}", instrument, world)
         read.append(crawl(store, study, rated))
         assert {row.number for row in rows_of(store, STUDY, RATER)} == {*rated}, "the form was accepted"
         found += told(list(secrets_of(study, world)), read[-1])
@@ -166,10 +161,8 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("instrument", ["quest", pytest.param("healthbench", marks=pytest.mark.long)])
 def test_errors_of_a_damaged_store_tell_a_rater_nothing(tmp_path: Path, instrument: str, damage: str) -> None:
-    world, place = World(11), tmp_path / "store"
-    made_once(place, f"blind-{instrument}-11", partial(make_blind_study, place, instrument, world))
-    store = Store(place)
-    study = read_study(store, STUDY)
+    world = World(11)
+    store, study = make_blind_study(tmp_path / "store", instrument, world)
     DAMAGES[damage](store)
     assert told([*secrets_of(study, world), str(tmp_path)], crawl(store, study, FEW)) == []
 

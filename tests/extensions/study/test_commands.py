@@ -36,7 +36,7 @@ def test_a_preview_shows_work_precision_and_flagged_completions_and_saves_nothin
     assert "rater_2" in done.out
     assert "Expected 95% interval of a model's mean: ±" in done.out
     assert "- Left out, because they are baselines: baseline/majority." in done.out
-    assert 'acme/rocket-7b: 11 of 11 completions name their model: "Rocket 7b"' in done.err
+    assert 'acme/rocket-7b, names its own model: 11 of 11 completions, "Rocket 7b"' in done.err
     assert "Nothing was saved" in done.err
     assert studies(store) == []
 

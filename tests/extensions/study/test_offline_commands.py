@@ -42,7 +42,7 @@ def test_what_an_import_did_is_told(tmp_path: Path, medhelm: Medhelm) -> None:
     command = ("study", "import", "ward", file, "--store", store.folder)
     done = medhelm(*command)
     assert (done.code, done.out) == (1, f"{file}: rater_1, 2 new, 1 kept as they are\n")
-    assert "Case 2 was rated elsewhere after this file was written. The later rating was kept;" in done.err
+    assert "Case 2 was rated elsewhere after this file was written. The later rating was kept." in done.err
     found = medhelm(*command, "--replace", "--json")
     assert (found.code, found.json) == (
         0,

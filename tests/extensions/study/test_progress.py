@@ -16,6 +16,7 @@ from medhelm.extensions.study import progress as progress_module
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.files import Event, EventKind, append_event, events, now, rater_file
 from medhelm.extensions.study.journal import cases_of, record
+from medhelm.extensions.study.outcome import close_study
 from medhelm.extensions.study.progress import CaseState, RaterProgress, StudyState, progress
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, InstrumentForm, RatingSource, Study
 from medhelm.storage.store import Store
@@ -306,6 +307,7 @@ def test_two_owners_at_once_do_not_overwrite_each_other(store: Store) -> None:
         lambda: send_to_adjudication(store, STUDY, "0-0", "Ben", revision=seen),
         lambda: reassign(store, STUDY, "Ben", revision=seen),
         lambda: withdraw(store, STUDY, "rater_1", "Ben", revision=seen),
+        lambda: close_study(store, STUDY, "Ben", revision=seen),
     ):
         with pytest.raises(UserError, match=r"changed meanwhile, last by Ann \(withdrawn\)"):
             decide()

@@ -18,7 +18,6 @@ from medhelm.extensions.study.types import CaseRating, MarkedPassage, MarkKind
 from medhelm.extensions.web.site import Site
 from medhelm.storage.store import Store
 from tests.support.blind_studies import RATER, STUDY, World, make_blind_study
-from tests.support.made_once import made_once
 from tests.support.web import wcag
 from tests.support.web.browser import Watched, served, started_browser
 
@@ -37,9 +36,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    place = tmp_path / "store"
-    made_once(place, "blind-quest-browser", lambda: make_blind_study(place, "quest", World(11)))
-    return Store(place)
+    return make_blind_study(tmp_path / "store", "quest", World(11))[0]
 
 
 @pytest.fixture
@@ -114,6 +111,7 @@ def test_a_case_is_rated_by_keyboard_alone(browser: Browser, address: str, store
     assert watched.problems == []
 
 
+@pytest.mark.long
 def test_digits_in_a_text_field_stay_text_and_cannot_judge_needs_a_reason(
     browser: Browser, address: str, store: Store
 ) -> None:
@@ -238,6 +236,7 @@ def test_an_adjudicator_compares_before_the_next_case(browser: Browser, address:
     context.close()
 
 
+@pytest.mark.long
 def test_time_without_the_rater_is_not_counted(browser: Browser, address: str, store: Store) -> None:
     context = browser.new_context()
     page = opened(context, address, store)
@@ -256,6 +255,7 @@ def test_time_without_the_rater_is_not_counted(browser: Browser, address: str, s
     context.close()
 
 
+@pytest.mark.long
 def test_hits_of_a_search_are_marked_one_after_the_other(browser: Browser, address: str, store: Store) -> None:
     context = browser.new_context()
     page = opened(context, address, store, "/cases/1")
@@ -269,6 +269,7 @@ def test_hits_of_a_search_are_marked_one_after_the_other(browser: Browser, addre
     context.close()
 
 
+@pytest.mark.long
 def test_without_scripts_a_case_is_rated_by_its_form(browser: Browser, address: str, store: Store) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -345,6 +346,7 @@ def test_a_link_signs_in_one_browser_and_tells_the_second_one(browser: Browser, 
     assert first.problems == []
 
 
+@pytest.mark.long
 def test_another_device_without_scripts_is_signed_in_by_a_code(browser: Browser, address: str, store: Store) -> None:
     desk, tablet = browser.new_page(), browser.new_page(java_script_enabled=False)
     desk.goto(link(store, address))
@@ -362,6 +364,7 @@ def test_another_device_without_scripts_is_signed_in_by_a_code(browser: Browser,
     assert tablet.reload().status == 200  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_a_link_that_is_opened_where_a_page_for_signing_in_is_shown(
     browser: Browser, addresses: tuple[str, str], store: Store
 ) -> None:
@@ -377,6 +380,7 @@ def test_a_link_that_is_opened_where_a_page_for_signing_in_is_shown(
     page.wait_for_url(f"{address}/studies")
 
 
+@pytest.mark.long
 def test_a_reader_sees_the_study_and_nothing_else_of_the_site(browser: Browser, address: str, store: Store) -> None:
     page = browser.new_page()
     page.goto(link(store, address, "chief", Role.READER))

@@ -22,7 +22,6 @@ from medhelm.extensions.web.site import Site
 from medhelm.storage.store import Store
 from tests.support.blind_studies import ADJUDICATED, RATER, STUDY, World, complete_fields, make_blind_study
 from tests.support.html import HtmlPage
-from tests.support.made_once import made_once
 from tests.support.rated_studies import make_study, new_store
 
 BASE = f"/rate/{STUDY}"
@@ -31,9 +30,7 @@ XSS = "<script>alert(1)</script>\"'{{7*7}}"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    place = tmp_path / "store"
-    made_once(place, "blind-quest-pages", lambda: make_blind_study(place, "quest", World(11)))
-    return Store(place)
+    return make_blind_study(tmp_path / "store", "quest", World(11))[0]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.errors import UserError
-from medhelm.extensions.study.instruments import HARM, RUBRIC, instrument_of, read_instrument
+from medhelm.extensions.study.instruments import CHECK_ANCHORS, HARM, RUBRIC, instrument_of, read_instrument
 from medhelm.extensions.study.rating_form import (
     OTHER_REASON,
     form_values,
@@ -66,6 +66,7 @@ def test_two_windows_are_joined_answer_by_answer(base: CaseRating, mine: CaseRat
     assert replace(merged(base, mine, base), marks=()) == replace(mine, marks=())
 
 
+SIDES = {"-1": "Left", "0": "Tie", "1": "Right"}
 SCALE = {
     "numbers": (InstrumentForm.GRADES, -1, 3, {}, ["-1", "0", "1", "2", "3"], ["", "0", "1", "2", "3"]),
     "words": (
@@ -77,15 +78,15 @@ SCALE = {
         list("123"),
     ),
     "one long meaning": (InstrumentForm.GRADES, 0, 1, {"0": "No", "1": "Yes, " * 9}, ["0", "1"], ["0", "1"]),
-    "checks": (InstrumentForm.CHECKS, 0, 1, {}, ["Met", "Not met"], ["1", "2"]),
+    "checks": (InstrumentForm.CHECKS, 0, 1, CHECK_ANCHORS, ["Met", "Not met"], ["1", "2"]),
     "ten grades": (InstrumentForm.GRADES, 1, 10, {}, [str(n) for n in range(1, 11)], [*"123456789", ""]),
     "preference": (
         InstrumentForm.PREFERENCE,
-        -2,
-        2,
-        {"-2": "Left", "2": "Right"},
-        ["Left is much better", "Left is better", "Tie", "Right is better", "Right is much better"],
-        list("12345"),
+        -1,
+        1,
+        {"-1": "Left", "0": "Tie", "1": "Right"},
+        ["Left", "Tie", "Right"],
+        [*"123"],
     ),
 }
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.benchmarks.choice import chat, make_benchmark, question_number
 from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
 
 N = 12
@@ -29,11 +30,14 @@ def reply(body: Any) -> Answer:
 
 @pytest.fixture
 def listed(medhelm: Medhelm, tmp_path: Path) -> Any:
-    make_benchmark(tmp_path, n=N)
-    with Server() as server:
-        server.answer_with(reply)
-        models = [word for name in WRONG for word in ("--model", f"{name}=openai/{name}@{server.url}/v1")]
-        assert medhelm("run", "toy", *models, "--store", "store", "--attempts", "1").code in (0, 1, 3)
+    def make() -> None:
+        make_benchmark(tmp_path, n=N)
+        with Server() as server:
+            server.answer_with(reply)
+            models = [word for name in WRONG for word in ("--model", f"{name}=openai/{name}@{server.url}/v1")]
+            assert medhelm("run", "toy", *models, "--store", "store", "--attempts", "1").code in (0, 1, 3)
+
+    made_once(tmp_path, __name__, make)
 
     def found(*arguments: str) -> set[int]:
         done = medhelm("cases", "toy", *arguments, "--store", "store", "--json")

@@ -61,9 +61,14 @@ def security() -> Security:
     )
 
 
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_board_store(tmp_path_factory.mktemp("board"))
+
+
 @pytest.fixture
-def app(security: Security, tmp_path: Path) -> ASGIApp:
-    return create_app(Site(stores=[make_board_store(tmp_path)]), security, [PAGES])
+def app(security: Security, board: Path) -> ASGIApp:
+    return create_app(Site(stores=[board]), security, [PAGES])
 
 
 def client_at(app: ASGIApp, peer: str) -> TestClient:
@@ -143,10 +148,8 @@ def test_no_header_names_the_user_unless_it_was_asked_for(tmp_path: Path) -> Non
     assert client_at(plain, "10.0.0.7").get("/rate/a", headers={"X-Remote-User": "mara"}).json()["user"] == ""
 
 
-def test_the_site_without_other_extensions_has_neither_the_pages_nor_the_menu(
-    security: Security, tmp_path: Path
-) -> None:
-    client = client_at(create_app(Site(stores=[make_board_store(tmp_path)]), security), "10.0.0.1")
+def test_the_site_without_other_extensions_has_neither_the_pages_nor_the_menu(security: Security, board: Path) -> None:
+    client = client_at(create_app(Site(stores=[board]), security), "10.0.0.1")
     client.cookies.set(security.cookie, security.new_session())
     assert client.get("/rate/a").status_code == client.get("/studies").status_code == 404
     assert 'href="/studies"' not in client.get("/").text

@@ -14,8 +14,17 @@ from medhelm.cli.options import options_of
 from medhelm.cli.output import table_options
 from medhelm.cli.printing import print_json, print_remarks, warn
 from medhelm.domain.text import plural
-from medhelm.extensions.study.access import LINK_DAYS, MOST_DAYS, Role
-from medhelm.extensions.study.plans.planning import PlanOptions
+from medhelm.extensions.study import views
+from medhelm.extensions.study.access import LINK_DAYS, MOST_DAYS, Role, moment_text, new_link, revoke
+from medhelm.extensions.study.decisions import reassign, withdraw
+from medhelm.extensions.study.files import read_study, studies, study_folder, write_study
+from medhelm.extensions.study.formats.exchange import export_study, import_files
+from medhelm.extensions.study.instruments import instrument_names, read_instrument
+from medhelm.extensions.study.outcome import close_study
+from medhelm.extensions.study.plans.planning import PlanOptions, plan_study
+from medhelm.extensions.study.progress import progress
+from medhelm.extensions.study.views import finding_sentences, plan_as_json, plan_to_text
+from medhelm.results.formats.fields import plain_json
 from medhelm.storage.store import open_store
 
 
@@ -54,14 +63,10 @@ def new(shared: Shared, name: str, options: PlanOptions, preview: bool) -> int:
 
     \b
     Examples:
-      medhelm study new discharge_letters --benchmark mtsamples --raters 3 --cases 20
-      medhelm study new triage --rater anna:cardiology --rater ben --precision 0.4 --preview
-      medhelm study new notes --instrument pdsqi_9 --benchmark aci_bench --raters 4
+      medhelm study new letters --benchmark mtsamples --raters 3 --cases 20
+      medhelm study new triage --rater anna:cardiology --rater ben --preview
+      medhelm study new notes --instrument pdsqi_9 --precision 0.4 --raters 4
     """
-    from medhelm.extensions.study.files import study_folder, write_study
-    from medhelm.extensions.study.plans.planning import plan_study
-    from medhelm.extensions.study.views import finding_sentences, plan_as_json, plan_to_text
-
     store = open_store(shared.store)
     definitions = load(shared, ["open", "additional"], of_stores=True)
     found = plan_study(store, definitions, replace(options, name=name))
@@ -101,10 +106,6 @@ def status(shared: Shared, name: str | None) -> int:
       medhelm study status
       medhelm study status discharge_letters
     """
-    from medhelm.extensions.study import views
-    from medhelm.extensions.study.files import read_study, studies
-    from medhelm.extensions.study.progress import progress
-
     store = open_store(shared.store_to_read)
     if name is not None:
         one = read_study(store, name)
@@ -131,7 +132,7 @@ def status(shared: Shared, name: str | None) -> int:
 @shared_options("json")
 @click.pass_obj
 def instruments(shared: Shared, name: str | None) -> int:
-    """List the forms for raters, or show and check one.
+    """List, show and check forms for raters.
 
     A form of your own is a YAML file; all its mistakes are listed with their lines.
 
@@ -141,9 +142,6 @@ def instruments(shared: Shared, name: str | None) -> int:
       medhelm study instruments pdsqi_9
       medhelm study instruments our_form.yaml
     """
-    from medhelm.extensions.study import views
-    from medhelm.extensions.study.instruments import instrument_names, read_instrument
-
     if name is not None:
         one = read_instrument(name)
         if shared.json:
@@ -199,8 +197,6 @@ def link(shared: Shared, name: str, person: str, role: str, days: float, address
       medhelm study link letters chief --role reader --days 90
       medhelm study link letters anna --revoke
     """
-    from medhelm.extensions.study.access import moment_text, new_link, revoke
-
     store = open_store(shared.store)
     if is_revoked:
         n_ended = revoke(store, name, person, by=COMMAND_LINE)
@@ -221,14 +217,14 @@ def link(shared: Shared, name: str, person: str, role: str, days: float, address
     return 0
 
 
-@study.command()
+@study.command("withdraw")
 @click.argument("name")
 @click.argument("rater")
 @click.option("--reason", metavar="TEXT", default="", help="Reason, for the owner; it is not in the study's card.")
 @click.option("--discard", is_flag=True, help="The ratings given so far do not count.")
 @shared_options("store", "json")
 @click.pass_obj
-def withdraw(shared: Shared, name: str, rater: str, reason: str, discard: bool) -> int:
+def withdraw_(shared: Shared, name: str, rater: str, reason: str, discard: bool) -> int:
     """Record that a rater leaves a study.
 
     The ratings given so far count, unless --discard is given. `medhelm study reassign` gives the open cases to others.
@@ -238,11 +234,8 @@ def withdraw(shared: Shared, name: str, rater: str, reason: str, discard: bool) 
       medhelm study withdraw discharge_letters ben --reason "on leave"
       medhelm study withdraw discharge_letters ben --discard
     """
-    from medhelm.extensions.study.decisions import withdraw as withdraw_rater
-    from medhelm.extensions.study.files import read_study
-
     store = open_store(shared.store)
-    left = withdraw_rater(store, read_study(store, name), rater, COMMAND_LINE, reason, keep_ratings=not discard)
+    left = withdraw(store, read_study(store, name), rater, COMMAND_LINE, reason, keep_ratings=not discard)
     if shared.json:
         print_json({"study": name, "rater": rater, "n_open": len(left)})
         return 0
@@ -253,12 +246,12 @@ def withdraw(shared: Shared, name: str, rater: str, reason: str, discard: bool) 
     return 0
 
 
-@study.command()
+@study.command("reassign")
 @click.argument("name")
 @shared_options("store", "json")
 @click.pass_obj
-def reassign(shared: Shared, name: str) -> int:
-    """Give the open cases of raters who left to others.
+def reassign_(shared: Shared, name: str) -> int:
+    """Give cases of raters who left to others.
 
     Each case goes to a rater who does not have it, so that the load stays even. The plan does not change: what was
     given to whom is recorded, and is in the study's card.
@@ -267,13 +260,9 @@ def reassign(shared: Shared, name: str) -> int:
     Example:
       medhelm study reassign discharge_letters
     """
-    from medhelm.extensions.study.decisions import reassign as reassign_cases
-    from medhelm.extensions.study.files import read_study
-    from medhelm.extensions.study.progress import progress
-
     store = open_store(shared.store)
     one = read_study(store, name)
-    given = Counter(event.rater for event in reassign_cases(store, one, COMMAND_LINE))
+    given = Counter(event.rater for event in reassign(store, one, COMMAND_LINE))
     n_left = len(progress(store, one).unassigned)
     if shared.json:
         print_json({"study": name, "given": dict(given), "n_open": n_left})
@@ -293,7 +282,7 @@ def reassign(shared: Shared, name: str) -> int:
 @shared_options("store", "json")
 @click.pass_obj
 def close(shared: Shared, name: str, incomplete: bool) -> int:
-    """Close a study for good, and put its ratings among the results of the store.
+    """Close a study for good.
 
     Shows the mean grades of each model, with intervals, and the agreement of raters. From then on `leaderboard`,
     `compare`, `report`, the site and releases take the ratings by themselves. Nothing can be rated afterwards; closing
@@ -304,11 +293,6 @@ def close(shared: Shared, name: str, incomplete: bool) -> int:
       medhelm study close discharge_letters
       medhelm study close discharge_letters --incomplete --json
     """
-    from medhelm.extensions.study import views
-    from medhelm.extensions.study.files import read_study
-    from medhelm.extensions.study.outcome import close_study
-    from medhelm.results.formats.fields import plain_json
-
     store = open_store(shared.store)
     one = read_study(store, name)
     found = close_study(store, one, COMMAND_LINE, incomplete=incomplete)
@@ -345,11 +329,8 @@ def export_(shared: Shared, name: str, folder: Path, kind: str, raters: tuple[st
     \b
     Examples:
       medhelm study export discharge_letters --to for_raters
-      medhelm study export discharge_letters --to for_raters --format html --rater anna
+      medhelm study export letters --to for_raters --format html --rater anna
     """
-    from medhelm.extensions.study.files import read_study
-    from medhelm.extensions.study.formats.exchange import export_study
-
     store = open_store(shared.store_to_read)
     paths = export_study(store, read_study(store, name), folder, kind, raters, by=COMMAND_LINE)
     if shared.json:
@@ -378,13 +359,9 @@ def import_(shared: Shared, name: str, files: tuple[Path, ...], rater: str, repl
 
     \b
     Examples:
-      medhelm study import discharge_letters discharge_letters-anna.xlsx discharge_letters-ben-ratings.json
+      medhelm study import letters letters-anna.xlsx letters-ben-ratings.json
       medhelm study import discharge_letters redcap_export.csv
     """
-    from medhelm.extensions.study.files import read_study
-    from medhelm.extensions.study.formats.exchange import import_files
-    from medhelm.results.formats.fields import plain_json
-
     store = open_store(shared.store_to_read)
     found = import_files(store, read_study(store, name), files, rater=rater, replaces=replaces, by=COMMAND_LINE)
     if shared.json:

@@ -165,8 +165,9 @@ def _criterion(shape: InstrumentShape, name: str, one: QuestionShape) -> Instrum
     low, high = one.scale or shape.scale or USUAL_SCALES[shape.form]
     lower_is_better = shape.lower_is_better if one.lower_is_better is None else one.lower_is_better
     anchors = dict(sorted(one.anchors.items(), key=lambda pair: int(pair[0])))
-    if shape.form == "checks" and not anchors:
-        anchors = dict(CHECK_ANCHORS)
+    usual = USUAL_ANCHORS.get(shape.form, {})
+    if len(usual) == high - low + 1 > len(anchors):
+        anchors = dict(usual)
     return InstrumentCriterion(
         name=name,
         question=one.question.strip(),
@@ -180,6 +181,15 @@ def _criterion(shape: InstrumentShape, name: str, one: QuestionShape) -> Instrum
 
 CHECK_ANCHORS = {"0": "Not met", "1": "Met"}
 """Meaning of the two grades of a check."""
+
+USUAL_ANCHORS: Mapping[str, Mapping[str, str]] = {
+    "checks": CHECK_ANCHORS,
+    "preference": {
+        **{"-2": "Left is much better", "-1": "Left is better", "0": "Tie", "1": "Right is better"},
+        **{"2": "Right is much better"},
+    },
+}
+"""Form -> the meanings of grades if the file does not give all of them."""
 
 
 def with_digest(instrument: Instrument) -> Instrument:
@@ -203,16 +213,14 @@ def _content_problems(document: YamlDocument) -> Iterator[Problem]:
     form, criteria, origin = data.get("form"), data.get("criteria"), data.get("criteria_from")
     if not criteria and origin is None:
         fix = "Add the questions, or `criteria_from: rubric` for the criteria of the benchmark's rubric."
-        yield Problem(f"criteria: missing. {fix}", document.line_of(("criteria",)))
+        yield _problem(document, ("criteria",), f"missing. {fix}")
     if criteria and origin is not None:
-        text = "criteria_from: cannot be combined with `criteria`. Remove one of them."
-        yield Problem(text, document.line_of(("criteria_from",)))
+        yield _problem(document, ("criteria_from",), "cannot be combined with `criteria`. Remove one of them.")
     if origin is not None and form == "preference":
-        text = "criteria_from: is for one text. A preference needs its own question under `criteria`."
-        yield Problem(text, document.line_of(("criteria_from",)))
+        text = "is for one text. A preference needs its own question under `criteria`."
+        yield _problem(document, ("criteria_from",), text)
     if origin == "instance" and form == "grades":
-        text = "criteria_from: the criteria of instances are met or not. Write `form: checks`."
-        yield Problem(text, document.line_of(("criteria_from",)))
+        yield _problem(document, ("criteria_from",), "the criteria of instances are met or not. Write `form: checks`.")
     yield from _scale_problems(document, ("scale",), data.get("scale"), form)
     for name, one in criteria.items() if isinstance(criteria, dict) else ():
         if not isinstance(one, dict):
@@ -220,11 +228,14 @@ def _content_problems(document: YamlDocument) -> Iterator[Problem]:
         place = ("criteria", name)
         yield from _scale_problems(document, (*place, "scale"), one.get("scale"), form)
         if one.get("points") is not None and form != "checks":
-            text = f"criteria.{name}.points: are for `form: checks`. Remove this key."
-            yield Problem(text, document.line_of((*place, "points")))
+            yield _problem(document, (*place, "points"), "are for `form: checks`. Remove this key.")
         if form in USUAL_SCALES:
             scale = one.get("scale") or data.get("scale") or list(USUAL_SCALES[form])
-            yield from _anchor_problems(document, name, one.get("anchors"), scale, form)
+            yield from _anchor_problems(document, (*place, "anchors"), one.get("anchors"), scale, form)
+
+
+def _problem(document: YamlDocument, place: KeyPath, text: str) -> Problem:
+    return Problem(f"{'.'.join(map(str, place))}: {text}", document.line_of(place))
 
 
 def _is_scale(scale: object) -> bool:
@@ -235,34 +246,30 @@ def _scale_problems(document: YamlDocument, place: KeyPath, scale: Any, form: ob
     """Check that a scale rises, is short, and fits the form."""
     if not _is_scale(scale):
         return
-    where, line = ".".join(map(str, place)), document.line_of(place)
     low, high = scale
     if low >= high:
-        fix = "If lower is better, add `lower_is_better: true`."
-        text = f"{where}: must be the lowest and the highest grade, such as [1, 5], is {scale}. {fix}"
-        yield Problem(text, line)
+        text = f"must be the lowest and the highest grade, such as [1, 5], is {scale}."
+        yield _problem(document, place, f"{text} If lower is better, add `lower_is_better: true`.")
     elif high - low + 1 > MOST_GRADES:
-        yield Problem(f"{where}: has {high - low + 1} grades; a rater can use at most {MOST_GRADES}.", line)
+        yield _problem(document, place, f"has {high - low + 1} grades; a rater can use at most {MOST_GRADES}.")
     elif form == "checks" and scale != [0, 1]:
-        yield Problem(f"{where}: a check is not met (0) or met (1). Remove this key.", line)
+        yield _problem(document, place, "a check is not met (0) or met (1). Remove this key.")
     elif form == "preference" and low != -high:
-        yield Problem(f"{where}: must be the same on both sides, such as [-2, 2], with 0 for a tie.", line)
+        yield _problem(document, place, "must be the same on both sides, such as [-2, 2], with 0 for a tie.")
 
 
-def _anchor_problems(document: YamlDocument, name: str, anchors: Any, scale: Any, form: str) -> Iterator[Problem]:
+def _anchor_problems(document: YamlDocument, place: KeyPath, anchors: Any, scale: Any, form: str) -> Iterator[Problem]:
     """Check that anchors are grades of the scale, and that both ends have one."""
     if not _is_scale(scale) or scale[0] >= scale[1] or not isinstance(anchors, dict | None):
         return
-    place: KeyPath = ("criteria", name, "anchors")
     grades = [str(grade) for grade in range(scale[0], scale[1] + 1)]
     for grade in anchors or ():
         if grade not in grades:
-            text = f"criteria.{name}.anchors.{grade}: is not a grade from {scale[0]} to {scale[1]}."
-            yield Problem(text, document.line_of((*place, grade)))
+            yield _problem(document, (*place, grade), f"is not a grade from {scale[0]} to {scale[1]}.")
     missing = [grade for grade in (grades[0], grades[-1]) if grade not in (anchors or {})]
     if missing and not (form == "checks" and not anchors):
-        text = f"criteria.{name}.anchors: say in words what {' and '.join(missing)} "
-        yield Problem(f"{text}{'mean' if len(missing) > 1 else 'means'}.", document.line_of(place))
+        verb = "mean" if len(missing) > 1 else "means"
+        yield _problem(document, place, f"say in words what {' and '.join(missing)} {verb}.")
 
 
 # --- instruments for a benchmark --------------------------------------------------------------------------------------

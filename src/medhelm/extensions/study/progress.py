@@ -120,9 +120,9 @@ class RatedCase:
         """Seconds that it was visible, over all revisions."""
         return fsum(row.rating.seconds for row in self.rows)
 
-    def grades_as(self, items: tuple[str, ...]) -> Mapping[str, int]:
-        """Return the latest grades as if its items had been in this order."""
-        return (self.given if self.assignment.items == items else mirrored(self.given, self.criteria)).grades
+    def given_as(self, items: Sequence[str]) -> CaseRating:
+        """Return the latest rating as if its items had been in this order."""
+        return self.given if self.assignment.items == tuple(items) else mirrored(self.given, self.criteria)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +284,7 @@ def rating_tables(study: Study, cases: Sequence[RatedCase]) -> list[RatingTable]
         if not rated:
             continue
         items = group[0].assignment.items
-        given = {one.rater: one.grades_as(items) for one in rated}
+        given = {one.rater: one.given_as(items).grades for one in rated}
         item = study.item(items[0])
         cluster = f"{item.benchmark} {item.instance_id}"
         criteria = rated[0].criteria + (HARM if study.asks_harm else ())
@@ -333,7 +333,7 @@ def differing_grades(study: Study, group: Sequence[RatedCase]) -> dict[str, dict
     if len(rated) < 2:
         return {}
     items, form = group[0].assignment.items, instrument_of_case(study, group[0].assignment).form
-    given = {one.rater: one.grades_as(items) for one in rated}
+    given = {one.rater: one.given_as(items).grades for one in rated}
     found = {}
     severity = HARM[:1] if study.asks_harm else ()
     for one in (*rated[0].criteria, *severity):
@@ -591,7 +591,7 @@ def _repeats(own: Sequence[RatedCase]) -> RepeatAgreement:
     apart = []
     for again in own:
         if again.assignment.kind is CaseKind.REPEATED and again.is_complete and again.key in first:
-            before = first[again.key].grades_as(again.assignment.items)
+            before = first[again.key].given_as(again.assignment.items).grades
             shared = again.given.grades.keys() & before.keys() - HARM_NAMES
             apart.append([abs(again.given.grades[name] - before[name]) for name in shared])
     known = [one for one in apart if one]

@@ -220,6 +220,7 @@ def _page(
         "base": work.base,
         "study_title": work.study.title,
         "n_cases": work.n_cases,
+        "last_number": max(work.cases, default=0),
         "n_complete": work.n_complete,
     }
     return render(request, template, title, {**known, **values}, status)
@@ -314,6 +315,7 @@ def case_values(number: int, texts: CaseTexts, form: InstrumentForm, rating: Cas
         "material": texts.material,
         "is_long": len(texts.question) + sum(len(part.text) for part in texts.material) > LONG_MATERIAL,
         "is_asked_open": number == 1 or len(texts.question) <= SHORT_QUESTION,
+        "is_calibration": False,
         "references": texts.references,
         "completions": texts.completions,
         "questions": questions(texts.criteria, rating, form),

@@ -51,8 +51,6 @@ LONGEST_LABEL = 40
 """Most characters of a meaning that is shown instead of its grade."""
 
 _HARM = {HARM_SEVERITY: "harm-severity", HARM_LIKELIHOOD: "harm-likelihood"}
-_PREFERENCES = ("Left is much better", "Left is better", "Tie", "Right is better", "Right is much better")
-_CHECKS = ("Not met", "Met")
 _MARK = re.compile(r"(\d{1,9})-(\d{1,9})-([a-z]+)-([01])", re.ASCII)
 
 
@@ -196,14 +194,14 @@ def questions(
     criteria: Sequence[InstrumentCriterion], rating: CaseRating, form: InstrumentForm = InstrumentForm.GRADES
 ) -> list[CaseQuestion]:
     """Return the questions of a case, with what the rater has answered so far."""
-    own = [_has_short_meanings(_meanings(one, form)) for one in criteria if one.name not in _HARM]
+    own = [_has_short_meanings(_meanings(one)) for one in criteria if one.name not in _HARM]
     return [_question(number, one, rating, form, all(own)) for number, one in enumerate(criteria, start=1)]
 
 
 def _question(
     number: int, criterion: InstrumentCriterion, rating: CaseRating, form: InstrumentForm, own_words: bool
 ) -> CaseQuestion:
-    meanings = _meanings(criterion, form)
+    meanings = _meanings(criterion)
     has_words = own_words if criterion.name not in _HARM else _has_short_meanings(meanings)
     choices = [
         GradeChoice(
@@ -238,12 +236,9 @@ def _has_short_meanings(meanings: Sequence[str]) -> bool:
     return all(meanings) and all(len(text) <= LONGEST_LABEL for text in meanings)
 
 
-def _meanings(criterion: InstrumentCriterion, form: InstrumentForm) -> list[str]:
+def _meanings(criterion: InstrumentCriterion) -> list[str]:
     """Return what each grade means, the lowest first; empty where the instrument does not say it."""
-    meanings = [criterion.anchors.get(str(grade), "") for grade in criterion.grades]
-    usual = {InstrumentForm.PREFERENCE: _PREFERENCES, InstrumentForm.CHECKS: _CHECKS}.get(form, ())
-    is_usual = criterion.name not in _HARM and len(usual) == len(meanings) and not all(meanings)
-    return list(usual) if is_usual else meanings
+    return [criterion.anchors.get(str(grade), "") for grade in criterion.grades]
 
 
 def _key(number: int) -> str:

@@ -37,13 +37,14 @@ _WORK: list[Field[RaterWorkload]] = [
     Field("hours", lambda one: one.hours, heading="Hours, about", text=lambda one: decimal(one.hours, 1)),
 ]
 
-_KINDS = {
-    FindingKind.OWN_NAME: "name their model",
-    FindingKind.OTHER_NAME: "name another model or its maker",
-    FindingKind.SELF_DESCRIPTION: "say that a language model wrote them",
-    FindingKind.MARKER: "have special tokens of a family of models",
-    FindingKind.SIGNATURE: "have a sentence that most completions of this model have, and few of others",
+FINDING_TITLES: Mapping[FindingKind, str] = {
+    FindingKind.OWN_NAME: "names its own model",
+    FindingKind.OTHER_NAME: "names another model or its maker",
+    FindingKind.SELF_DESCRIPTION: "says that it is a language model",
+    FindingKind.MARKER: "special token of a family of models",
+    FindingKind.SIGNATURE: "sentence in most completions of this model",
 }
+"""Kind of finding -> what it is, for people."""
 
 
 def plan_as_json(found: PlannedStudy, *, is_saved: bool) -> dict[str, Any]:
@@ -96,13 +97,13 @@ def finding_sentences(findings: Sequence[Finding], study: Study) -> Iterator[str
     n_items = Counter(item.model for item in study.items)
     instances = {item.id: f"{item.benchmark} {item.instance_id}" for item in study.items}
     for model in study.models:
-        for kind, text in _KINDS.items():
+        for kind, title in FINDING_TITLES.items():
             own = [one for one in findings if one.model == model and one.kind is kind]
             items = list(dict.fromkeys(one.item for one in own))
             if own:
                 quoted = listed([f'"{one}"' for one, _ in Counter(one.text for one in own).most_common(3)])
                 places = listed([instances[one] for one in items], EXAMPLES)
-                yield f"{model}: {len(items)} of {n_items[model]} completions {text}: {quoted} ({places})"
+                yield f"{model}, {title}: {len(items)} of {n_items[model]} completions, {quoted} ({places})"
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -179,7 +180,13 @@ def progress_to_text(study: Study, found: StudyProgress) -> str:
     agreement = [one for one in found.agreement if one.n]
     if agreement:
         parts.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters so far").rstrip("\n"))
-    notes = list(dict.fromkeys(f"No interval of alpha: {one.alpha.reason}." for one in agreement if one.alpha.reason))
+    notes = list(
+        dict.fromkeys(
+            f"No interval of alpha: {one.alpha.reason}."
+            for one in agreement
+            if one.alpha.value is not None and one.alpha.reason
+        )
+    )
     notes += found.deviations
     if found.disagreements:
         n = len(found.disagreements)
@@ -281,7 +288,9 @@ def _means_table(study: Study, found: StudyOutcome, benchmark: str, title: str) 
     ends = {(one.low, one.high) for one in instrument.criteria}
     scale = f", on {min(ends)[0]} to {min(ends)[1]}" if len(ends) == 1 else ""
     harm = " Harm: 0 (none) to 3 (severe)." if study.asks_harm else ""
-    return ResultTable(f"Ratings on {title}", f"{instrument.title}{scale}, with 95% intervals.{harm}", fields, rows)
+    return ResultTable(
+        f"Mean grades by clinicians on {title}", f"{instrument.title}{scale}, with 95% intervals.{harm}", fields, rows
+    )
 
 
 def _mean_of(criterion: str, row: tuple[str, _Means]) -> ClinicianMean | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 
 from medhelm.extensions.study.formats.exchange import export_study, import_files, rater_cases
 from medhelm.extensions.study.formats.html_file import write_html_file
+from medhelm.extensions.study.instruments import instrument_names, read_instrument
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.types import CaseRating, InstrumentForm, MarkedPassage, MarkKind, RatingSource
 from tests.support.offline_studies import COMPLETIONS, offline_study
@@ -166,6 +168,16 @@ def test_the_file_can_be_used_by_everyone(
             found += [f"{width} {scheme} {step}: {one}" for one in wrong]
         assert watched.problems == []
     assert found == []
+
+
+@pytest.mark.parametrize("name", instrument_names())
+def test_every_form_has_a_file(tmp_path: Path, name: str) -> None:
+    """Forms whose grades all have words show more than others."""
+    store, study = offline_study(tmp_path / "s")
+    instrument = read_instrument(name)
+    found = rater_cases(store, replace(study, instruments={"letters": instrument}), "rater_1")
+    (content,) = write_html_file(found).values()
+    assert content.count(b"<template data-case=") == len(found.cases)
 
 
 def test_the_policy_allows_only_what_the_file_holds(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from medhelm.extensions.study.app import PAGES
 from medhelm.extensions.web.site import Site
+from tests.support.made_once import made_once
 from tests.support.planned_studies import rated_store
 from tests.support.study_pages import NAME, StudySite, plan_fields, rate, start_study
 from tests.support.web import wcag
@@ -31,11 +32,16 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def site(tmp_path: Path) -> StudySite:
     """A study in the middle: the second rater differs from the first one, and has rated half of the cases."""
-    made = StudySite(rated_store(tmp_path / "store", {"aci_bench": True}, n=12).folder)
-    start_study(made, asks_harm="yes", purpose="Whether the judges can be relied on.")
-    rate(made, "rater_1", 2)
-    rate(made, "rater_2", 4, numbers=range(1, 7))
-    return made
+    folder = tmp_path / "store"
+
+    def make() -> None:
+        made = StudySite(rated_store(folder, {"aci_bench": True}, n=12).folder)
+        start_study(made, asks_harm="yes", purpose="Whether the judges can be relied on.")
+        rate(made, "rater_1", 2)
+        rate(made, "rater_2", 4, numbers=range(1, 7))
+
+    made_once(folder, "in-the-middle", make)
+    return StudySite(folder)
 
 
 @pytest.fixture
@@ -130,6 +136,7 @@ def test_numbers_renew_themselves_and_the_focus_stays(
     page.context.close()
 
 
+@pytest.mark.long
 def test_a_study_is_planned_and_closed_without_scripts(browser: Browser, addresses: tuple[str, str]) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -148,6 +155,7 @@ def test_a_study_is_planned_and_closed_without_scripts(browser: Browser, address
     context.close()
 
 
+@pytest.mark.long
 def test_results_and_card_fit_on_paper(browser: Browser, addresses: tuple[str, str], site: StudySite) -> None:
     rate(site, "rater_2", 4)
     watched = signed_in(browser, addresses)

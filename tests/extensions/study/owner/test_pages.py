@@ -19,6 +19,7 @@ from medhelm.extensions.study.owner.plan import name_of
 from medhelm.extensions.study.plans.planning import PlanOptions
 from medhelm.extensions.study.types import CaseKind
 from medhelm.storage.ratings import stored_ratings
+from tests.support.made_once import made_once
 from tests.support.planned_studies import MODELS, rated_store
 from tests.support.study_pages import NAME, StudySite, plan_fields, rate, revision_in, start_study, text_of
 
@@ -27,12 +28,14 @@ STUDY = f"/studies/{NAME}"
 
 @pytest.fixture
 def site(tmp_path: Path) -> StudySite:
-    return StudySite(rated_store(tmp_path / "store", {"aci_bench": True, "medication_qa": True}, n=12).folder)
+    folder, runs = tmp_path / "store", {"aci_bench": True, "medication_qa": True}
+    made_once(folder, "rated-12", lambda: rated_store(folder, runs, n=12))
+    return StudySite(folder)
 
 
 @pytest.fixture
 def started(site: StudySite) -> StudySite:
-    start_study(site)
+    made_once(site.store.folder, "started-12", lambda: start_study(site))
     return site
 
 

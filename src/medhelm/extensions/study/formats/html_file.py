@@ -92,7 +92,9 @@ def _data(cases: RaterCases) -> dict[str, Any]:
         for one in cases.cases
     ]
     origin = {"study": cases.study.name, "plan": cases.plan, "rater": cases.rater}
-    return {"format": FORMAT, **origin, "file": f"{cases.study.name}-{cases.rater}-ratings.json", "cases": own}
+    last = len(cases.cases) + len(cases.gone)
+    file = f"{cases.study.name}-{cases.rater}-ratings.json"
+    return {"format": FORMAT, **origin, "file": file, "last": last, "cases": own}
 
 
 def _case_template(case: OfflineCase) -> str:

@@ -48,7 +48,7 @@ from medhelm.extensions.study.files import (
     studies,
 )
 from medhelm.extensions.study.formats.exchange import export_files, import_files
-from medhelm.extensions.study.journal import case_key, mirrored
+from medhelm.extensions.study.journal import case_key
 from medhelm.extensions.study.outcome import close_study, outcome_of
 from medhelm.extensions.study.owner import plan
 from medhelm.extensions.study.owner.plan import known_definitions
@@ -491,13 +491,11 @@ def _given(rating: CaseRating, name: str) -> str:
 
 def _ratings_of_case(visit: Visit, items: Sequence[str]) -> dict[str, CaseRating]:
     """Return rater -> latest rating of a case, without repeats; seen from the side of its first rater."""
-    happened = visit.happened
-    found = {}
-    for one in rated_cases(visit.store, visit.study, happened):
-        if one.key == case_key(items) and one.rows and one.assignment.kind is not CaseKind.REPEATED:
-            turned = one.assignment.items != tuple(items)
-            found[one.rater] = mirrored(one.given, one.criteria) if turned else one.given
-    return found
+    return {
+        one.rater: one.given_as(items)
+        for one in rated_cases(visit.store, visit.study, visit.happened)
+        if one.key == case_key(items) and one.rows and one.assignment.kind is not CaseKind.REPEATED
+    }
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -522,6 +520,8 @@ def download(visit: Visit) -> Response:
     if kind not in FORMAT_TITLES:
         raise PageNotFound(f"The format `{kind[:40]}` is unknown.")
     files = export_files(visit.store, visit.study, rater, kind)
+    if not files:
+        raise PageNotFound(f"{visit.names.rater(rater)} has no case whose text is in the store.")
     note(visit.store, visit.study.name, EventKind.EXPORTED, visit.by, rater=rater, text=f"{kind}, downloaded")
     ((name, content), *others) = files.items()
     if others:

@@ -39,13 +39,8 @@ MOST_FINDINGS = 20
 """Flagged passages that the page lists."""
 
 _PLACES = {
-    **{
-        "benchmark": "benchmarks",
-        "model": "models",
-        "rater": "raters",
-        "cases": "n_cases",
-        "calibration": "n_calibration",
-    },
+    **{"benchmark": "benchmarks", "model": "models", "rater": "raters", "cases": "n_cases"},
+    **{"calibration": "n_calibration"},
     **{name: name for name in ("name", "benchmarks", "models", "instrument", "raters", "precision", "shared", "title")},
 }
 """First word of a problem of a plan -> the field beside which it is shown."""
@@ -251,7 +246,6 @@ def _answer(request: Request, form: PlanForm | None) -> Response:
         "form": form,
         "problems": form.problems,
         "n_problems": sum(map(len, form.problems.values())),
-        "places": {"n_cases": "n_cases"},
         "benchmarks": benchmarks,
         "models": model_facts(runs),
         "instruments": instrument_facts(definitions, list(runs)),

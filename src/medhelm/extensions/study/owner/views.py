@@ -18,7 +18,15 @@ from medhelm.extensions.study.outcome import ModelGrade, StudyOutcome
 from medhelm.extensions.study.plans.identification import Finding, FindingKind
 from medhelm.extensions.study.progress import CaseState, Disagreement, RaterProgress, StudyProgress, StudyState, form_of
 from medhelm.extensions.study.types import InstrumentForm, Rater, Study
-from medhelm.extensions.study.views import SHARE, ResultTable, criterion_title, ends_text, in_brackets, result_tables
+from medhelm.extensions.study.views import (
+    FINDING_TITLES,
+    SHARE,
+    ResultTable,
+    criterion_title,
+    ends_text,
+    in_brackets,
+    result_tables,
+)
 from medhelm.io.http.pages import url_key
 from medhelm.results.formats.fields import Field
 from medhelm.results.formats.tables import MISSING, decimal, percent, signed, with_minus
@@ -44,15 +52,6 @@ EVENT_TITLES: Mapping[EventKind, str] = {
     EventKind.DEVIATION: "Recorded a deviation from the plan",
 }
 """Kind of event -> what happened, for people."""
-
-FINDING_TITLES: Mapping[FindingKind, str] = {
-    FindingKind.OWN_NAME: "names its own model",
-    FindingKind.OTHER_NAME: "names a model or its maker",
-    FindingKind.SELF_DESCRIPTION: "says that it is a language model",
-    FindingKind.MARKER: "special token of a family of models",
-    FindingKind.SIGNATURE: "sentence in most completions of this model",
-}
-"""Kind of finding -> what it is, for people."""
 
 CASE_STATES: Mapping[CaseState, str] = {
     CaseState.DIFFERS: "Not decided",
@@ -131,10 +130,11 @@ def tally(found: StudyProgress) -> list[dict[str, object]]:
     if found.state is StudyState.CLOSED:
         return figures
     left_s = sum((one.median_seconds or 0.0) * one.n_left for one in active)
-    if n_done == len(active):
-        return [*figures, _figure("left", "Work left", "none")]
     is_known = left_s > 0 and all(one.median_seconds for one in active if one.n_left)
-    left, note = (duration(left_s), "of all raters, at their pace") if is_known else (MISSING, "not known yet")
+    if is_known:
+        left, note = duration(left_s), "of all raters, at their pace"
+    else:
+        left, note = (MISSING, "known once all have begun") if any(one.n_left for one in active) else ("None", "")
     return [*figures, _figure("left", "Work left", left, note=note)]
 
 
@@ -342,7 +342,7 @@ def plan_facts(study: Study, names: Names) -> list[tuple[str, str]]:
         ("Instrument", listed(list(dict.fromkeys(one.title for one in instruments)))),
         ("Cases", f"{design.n_cases:,}, and {plural(design.n_calibration, 'calibration case')} for all raters"),
         ("Rated by several", several if study.n_shared else "no case besides calibration"),
-        ("Shown twice to a rater", plural(study.n_repeated, "case") if study.n_repeated else "no case"),
+        ("Shown twice to a rater", f"{plural(study.n_repeated, 'case')}, {percent(design.repeated)} wanted"),
         ("Precision wanted", "" if design.precision is None else f"± {decimal(design.precision, 2)} for each mean"),
         ("Reference", "shown" if study.shows_reference else "not shown"),
         ("Harm", "asked" if study.asks_harm else "not asked"),

@@ -83,7 +83,7 @@ addEventListener('DOMContentLoaded', function () {
     var one = study.cases[at];
     jump.value = one ? String(one.number) : '';
     byId('study-title').hidden = !one;
-    byId('place').textContent = one ? 'Case ' + one.number + ' of ' + study.cases.length : byId('study-title').textContent;
+    byId('place').textContent = one ? 'Case ' + one.number + ' of ' + study.last : byId('study-title').textContent;
     if (one) {
       main.replaceChildren(document.importNode(templates[at].content, true));
       var form = byId('rating');
