@@ -30,9 +30,17 @@ from medhelm.analysis.agreement.calibration import (
     prediction_powered,
     prediction_powered_pooled,
 )
-from medhelm.analysis.agreement.clinician_means import ClinicianMean, average_over_benchmarks, clinician_mean
+from medhelm.analysis.agreement.clinician_means import (
+    ClinicianMean,
+    RatedCompletion,
+    average_over_benchmarks,
+    drawn_probabilities,
+    effect_of_raters,
+    mean_of_ratings,
+    ratings_table,
+)
 from medhelm.analysis.agreement.jury_vs_clinicians import Conclusion, conclude
-from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterEffect, jury_and_raters, rater_effect
+from medhelm.analysis.agreement.reliability import JuryAndRaters, jury_and_raters
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.findings import with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
@@ -55,22 +63,7 @@ MOST_ORDERED = 12
 """Most models, or benchmarks, named in a sentence of the verdict."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RatedCompletion:
-    """Ratings of one completion."""
-
-    composites: Mapping[str, float]
-    """Rater -> mean of the grades, high ones good; ratings with gaps are left out."""
-    probability: float | None
-    """Probability with which it was drawn; None if unknown."""
-
-    @property
-    def mean(self) -> float:
-        """Return the mean over raters."""
-        return fmean(self.composites.values())
-
-
-_Rated = Mapping[tuple[str, str], Mapping[str, _RatedCompletion]]
+_Rated = Mapping[tuple[str, str], Mapping[str, RatedCompletion]]
 """Benchmark and model -> instance -> its ratings."""
 
 
@@ -150,7 +143,7 @@ def calibrate(cells: Sequence[Cell], runs: CountedRuns, ratings: Ratings, *, cur
         cells=found,
         remarks=remarks,
         scored=[_scored_model(cell, judged_runs, rated.get((cell.benchmark, cell.model), {})) for cell in judged],
-        tables={name: _table_of_ratings(name, rated)[:2] for name in ratings.benchmarks},
+        tables={name: ratings_table(list(_on_benchmark(name, rated).values())) for name in ratings.benchmarks},
         agreement=agreement,
         studies=ratings.studies,
     )
@@ -169,25 +162,18 @@ def _instrument_remarks(ratings: Ratings, judged_runs: CountedRuns) -> Iterator[
 
 
 def _mean_of_ratings(
-    cell: Cell, own: Mapping[str, _RatedCompletion], known: RatedBenchmark, rated: _Rated
+    cell: Cell, own: Mapping[str, RatedCompletion], known: RatedBenchmark, rated: _Rated
 ) -> ClinicianMean | None:
     """Return the mean rating of a model by clinicians; None if no rating has all grades."""
     if not own:
         return None
-    used = list(own.values())
     cluster_of = dict(zip(cell.ids, _cluster_names(cell), strict=True))
-    design = RatingDesign(
-        low=known.low,
-        high=known.high,
-        probabilities=_probabilities(used),
-        raters=_rater_effect(cell.benchmark, rated, used),
-    )
-    raters = dict.fromkeys(rater for one in used for rater in one.composites)
     clusters = [cluster_of.get(instance, instance) for instance in own]
-    return clinician_mean(np.array([one.mean for one in used]), list(raters), design, clusters)
+    every = list(_on_benchmark(cell.benchmark, rated).values())
+    return mean_of_ratings(list(own.values()), every, low=known.low, high=known.high, clusters=clusters)
 
 
-def _scored_model(cell: Cell, runs: CountedRuns, own: Mapping[str, _RatedCompletion]) -> ScoredModel:
+def _scored_model(cell: Cell, runs: CountedRuns, own: Mapping[str, RatedCompletion]) -> ScoredModel:
     """Return a model's jury scores on one benchmark with its ratings."""
     assert cell.scores is not None, "only cells with scores are looked at"
     jury = runs[cell.benchmark, cell.model].jury_result
@@ -206,7 +192,7 @@ def _scored_model(cell: Cell, runs: CountedRuns, own: Mapping[str, _RatedComplet
         low=jury.low,
         high=jury.high,
         ratings=np.array([own[name].mean if name in own else np.nan for name in cell.ids]),
-        probabilities=_probabilities([own.get(name) for name in cell.ids]),
+        probabilities=drawn_probabilities([own.get(name) for name in cell.ids]),
         raters=shares,
     )
 
@@ -346,7 +332,7 @@ def _plain_scores(cell: Cell, column: Column) -> ScoredModel:
     )
 
 
-def _by_instance(rows: Sequence[Rating], known: RatedBenchmark) -> dict[str, _RatedCompletion]:
+def _by_instance(rows: Sequence[Rating], known: RatedBenchmark) -> dict[str, RatedCompletion]:
     """Return instance -> its ratings; instances without a rating that has all grades are left out."""
     found: dict[str, dict[str, float]] = {}
     for row in rows:
@@ -355,7 +341,7 @@ def _by_instance(rows: Sequence[Rating], known: RatedBenchmark) -> dict[str, _Ra
             found.setdefault(row.instance_id, {})[row.rater] = composite
     drawn = {row.instance_id: row.probability for row in rows}
     return {
-        instance: _RatedCompletion(composites=composites, probability=drawn[instance])
+        instance: RatedCompletion(composites=composites, probability=drawn[instance])
         for instance, composites in found.items()
     }
 
@@ -367,9 +353,10 @@ def _calibrate_cell(
     assert cell.scores is not None, "a cell of a run has the scores of its instances"
     own = rated.get((cell.benchmark, cell.model), {})
     ratings = np.array([own[instance].mean if instance in own else np.nan for instance in cell.ids])
-    drawn = _probabilities([own.get(instance) for instance in cell.ids])
+    drawn = drawn_probabilities([own.get(instance) for instance in cell.ids])
     used = [own[name] for name, score in zip(cell.ids, cell.scores, strict=True) if name in own and not np.isnan(score)]
-    raters = _rater_effect(cell.benchmark, rated, used)
+    every = list(_on_benchmark(cell.benchmark, rated).values())
+    raters = effect_of_raters(used, every)
     design = RatingDesign(low=known.low, high=known.high, probabilities=drawn, raters=raters)
     if curve:
         try:
@@ -391,43 +378,16 @@ def _calibrate_cell(
             cell.scores,
             RatedPairs(jury=np.array(jury), ratings=means, models=models, clusters=names),
             model=cell.model,
-            design=replace(
-                design, probabilities=_probabilities(given), raters=_rater_effect(cell.benchmark, rated, given)
-            ),
+            design=replace(design, probabilities=drawn_probabilities(given), raters=effect_of_raters(given, every)),
             clusters=_cluster_names(cell),
         )
     except ValueError as error:
         return f"{alone}; and of all models together, {error}"
 
 
-def _probabilities(rated: Sequence[_RatedCompletion | None]) -> Floats | None:
-    """Return the probabilities of completions, nan if unrated; None if the file has none."""
-    found = [np.nan if one is None or one.probability is None else one.probability for one in rated]
-    return None if all(map(isnan, found)) else np.array(found)
-
-
-def _rater_effect(benchmark: str, rated: _Rated, used: Sequence[_RatedCompletion]) -> RaterEffect:
-    """Estimate the effect of the choice of raters, from all ratings of the benchmark, on the mean of those used."""
-    raters, table, _ = _table_of_ratings(benchmark, rated)
-    shares = dict.fromkeys(raters, 0.0)
-    total = sum(1 / (one.probability or 1) for one in used)
-    for one in used:
-        for rater in one.composites:
-            shares[rater] += 1 / (one.probability or 1) / total / len(one.composites)
-    return rater_effect(table, np.array(list(shares.values())))
-
-
-def _table_of_ratings(benchmark: str, rated: _Rated) -> tuple[list[str], Floats, list[tuple[str, str]]]:
-    """Return the raters of a benchmark, their ratings, shape (n, raters), nan if missing, and what each row is of.
-
-    What a row is of: model and instance.
-    """
-    everything = [
-        ((model, name), one) for (own, model), of in rated.items() if own == benchmark for name, one in of.items()
-    ]
-    raters = list(dict.fromkeys(rater for _, one in everything for rater in one.composites))
-    table = np.array([[one.composites.get(rater, np.nan) for rater in raters] for _, one in everything])
-    return raters, table.reshape(len(everything), len(raters)), [name for name, _ in everything]
+def _on_benchmark(benchmark: str, rated: _Rated) -> dict[tuple[str, str], RatedCompletion]:
+    """Return model and instance -> ratings of the completion, for all models of a benchmark."""
+    return {(model, name): one for (own, model), of in rated.items() if own == benchmark for name, one in of.items()}
 
 
 def _agreement(cells: Sequence[Cell], runs: CountedRuns, rated: _Rated) -> dict[str, JuryAndRaters]:
@@ -442,7 +402,8 @@ def _agreement(cells: Sequence[Cell], runs: CountedRuns, rated: _Rated) -> dict[
     for benchmark in dict.fromkeys(benchmark for benchmark, _ in rated):
         if benchmark not in {judged for judged, _ in runs}:
             continue
-        _, table, completions = _table_of_ratings(benchmark, rated)
+        completions = _on_benchmark(benchmark, rated)
+        _, table = ratings_table(list(completions.values()))
         jury = np.array([scores.get((benchmark, *one), np.nan) for one in completions])
         found[benchmark] = jury_and_raters(table, jury, [instance for _, instance in completions])
     return found
@@ -494,9 +455,7 @@ def _agreement_sentence(agreement: Mapping[str, JuryAndRaters], titles: Mapping[
     return [f"The jury agrees with clinicians on {listed(found, MOST_ORDERED)}."] if found else []
 
 
-def _rated_completions(
-    cell: Cell, own: Mapping[str, _RatedCompletion]
-) -> list[tuple[float, _RatedCompletion, str, str]]:
+def _rated_completions(cell: Cell, own: Mapping[str, RatedCompletion]) -> list[tuple[float, RatedCompletion, str, str]]:
     """Return jury score, ratings, model and cluster of each completion of a model that has both."""
     scores: Floats = cell.scores if cell.scores is not None else np.array([])
     return [
@@ -515,7 +474,7 @@ def _cluster_names(cell: Cell) -> list[str]:
 # --- selection of the rated completions -------------------------------------------------------------------------------
 
 
-def _number_drawn(cell: Cell, own: Mapping[str, _RatedCompletion]) -> int:
+def _number_drawn(cell: Cell, own: Mapping[str, RatedCompletion]) -> int:
     """Return how many completions of a model were drawn, those that the file lacks included; 0 if it is not known.
 
     `medhelm agreement sample` draws a fixed number from each stratum, so that one over the probabilities of all drawn
@@ -530,7 +489,7 @@ def _number_drawn(cell: Cell, own: Mapping[str, _RatedCompletion]) -> int:
     return len(own) + max(0, round(lacking * fmean(known)))
 
 
-def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn: int, run: Run) -> Iterator[Remark]:
+def _selection_remarks(cell: Cell, own: Mapping[str, RatedCompletion], n_drawn: int, run: Run) -> Iterator[Remark]:
     """Yield remarks on signs that the rated completions of a model were not drawn at random."""
     assert cell.scores is not None, "a cell of a run has the scores of its instances"
     about = f"{cell.benchmark}, {cell.model}"
@@ -544,7 +503,7 @@ def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn:
         name: float(len(text)) for name, text in zip(columns["instance_id"], columns["completion"], strict=True) if text
     }
     is_rated = np.array([name in own for name in cell.ids])
-    drawn = _probabilities([own.get(name) for name in cell.ids])
+    drawn = drawn_probabilities([own.get(name) for name in cell.ids])
     weights = None if drawn is None else 1 / np.where(is_rated, drawn, 1.0)
     lengths = np.array([length.get(name, np.nan) for name in cell.ids])
     for above, below, values in (

@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 
 from medhelm.analysis.agreement.calibration import LEAST, RatingDesign, prediction_powered
+from medhelm.analysis.agreement.reliability import RaterEffect, rater_effect
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.means import Clusters, Floats
 
@@ -88,6 +90,64 @@ class CalibratedPair:
         if self.value is None or self.p_holm is None or self.p_holm > LEVEL or self.value == 0:
             return None
         return self.first if self.value > 0 else self.second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedCompletion:
+    """Ratings of one completion."""
+
+    composites: Mapping[str, float]
+    """Rater -> mean of the grades, high ones good; ratings with gaps are left out."""
+    probability: float | None
+    """Probability with which it was drawn; None if unknown."""
+
+    @property
+    def mean(self) -> float:
+        """Return the mean over raters."""
+        return fmean(self.composites.values())
+
+
+def ratings_table(completions: Sequence[RatedCompletion]) -> tuple[list[str], Floats]:
+    """Return the raters, and a table of ratings, shape (completions, raters), nan if missing."""
+    raters = list(dict.fromkeys(rater for one in completions for rater in one.composites))
+    table = np.array([[one.composites.get(rater, np.nan) for rater in raters] for one in completions])
+    return raters, table.reshape(len(completions), len(raters))
+
+
+def effect_of_raters(used: Sequence[RatedCompletion], completions: Sequence[RatedCompletion]) -> RaterEffect:
+    """Estimate the effect of the choice of raters on the mean of some of a benchmark's rated completions."""
+    raters, table = ratings_table(completions)
+    shares = dict.fromkeys(raters, 0.0)
+    total = sum(1 / (one.probability or 1) for one in used)
+    for one in used:
+        for rater in one.composites:
+            shares[rater] += 1 / (one.probability or 1) / total / len(one.composites)
+    return rater_effect(table, np.array(list(shares.values())))
+
+
+def drawn_probabilities(rated: Sequence[RatedCompletion | None]) -> Floats | None:
+    """Return the probabilities of completions, nan if unrated; None if none is known."""
+    found = [np.nan if one is None or one.probability is None else one.probability for one in rated]
+    return None if all(map(math.isnan, found)) else np.array(found)
+
+
+def mean_of_ratings(
+    used: Sequence[RatedCompletion],
+    completions: Sequence[RatedCompletion],
+    *,
+    low: float,
+    high: float,
+    clusters: Clusters,
+) -> ClinicianMean:
+    """Compute the mean rating of a model on one benchmark; see `clinician_mean`.
+
+    Parameters: used, its rated completions, at least one; completions, those of all models on the benchmark; low and
+    high, ends of the scale.
+    """
+    effect = effect_of_raters(used, completions)
+    design = RatingDesign(low=low, high=high, probabilities=drawn_probabilities(used), raters=effect)
+    raters = list(dict.fromkeys(rater for one in used for rater in one.composites))
+    return clinician_mean(np.array([one.mean for one in used]), raters, design, clusters)
 
 
 def clinician_mean(ratings: Floats, raters: Sequence[str], design: RatingDesign, clusters: Clusters) -> ClinicianMean:

@@ -18,46 +18,11 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from medhelm.errors import ConfigError, DataError, MedHelmError, StoreError, UserError
-from medhelm.extensions.study.access import (
-    DEVICE_S,
-    WRONG,
-    LinkRefusedError,
-    Role,
-    device_link,
-    is_code,
-    sign_in,
-    sign_out,
-)
-from medhelm.extensions.study.pages import (
-    PACKAGE,
-    RATE,
-    STUDIES,
-    address_of_link,
-    admits,
-    cookie_name,
-    cookie_of,
-    error_response,
-    is_raters,
-    person_of,
-    render,
-    server_of,
-    store_of,
-    study_name,
-    study_of,
-    wants_json,
-)
-from medhelm.io.http.mounted_pages import (
-    FAILURE_WINDOW_S,
-    BadFormError,
-    MenuEntry,
-    MountedPages,
-    SiteServer,
-    WrongTokens,
-    client_of,
-    read_form,
-    static_file,
-    visitor_of,
-)
+from medhelm.extensions.study import access, pages
+from medhelm.extensions.study.access import LinkRefusedError, Role
+from medhelm.extensions.study.pages import PACKAGE, RATE, STUDIES, render
+from medhelm.io.http import mounted_pages
+from medhelm.io.http.mounted_pages import BadFormError, MenuEntry, MountedPages, SiteServer, WrongTokens
 from medhelm.io.http.pages import BadParameter, PageNotFound
 
 HANDLERS = ("rate_pages", "owner.pages")
@@ -85,7 +50,7 @@ PAGES = MountedPages(
     open_paths=(RATE,),
     menu=(MenuEntry(title="Studies", path=STUDIES),),
     app=create_app,
-    admits=admits,
+    admits=pages.admits,
 )
 """The pages that the site mounts."""
 
@@ -107,7 +72,7 @@ def _guarded(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint that calls a function for people with access to the page, and turns others away."""
 
     async def endpoint(request: Request) -> Response:
-        person = await run_in_threadpool(person_of, request)
+        person = await run_in_threadpool(pages.person_of, request)
         if person is None:
             return _stranger(request)
         if person.role is Role.READER and request.method == "POST" and not request.url.path.endswith("/logout"):
@@ -121,15 +86,16 @@ def _guarded(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
 def _stranger(request: Request) -> Response:
     """Return the answer to a request without access: the page for signing in, or an error for scripts."""
-    if wants_json(request):
+    if pages.wants_json(request):
         return JSONResponse({"error": "You are signed out. Open a new link, then save again."}, 401)
-    if not is_raters(request):
-        return error_response(request, "Sign in", "Open your link for this study again, or sign in to the site.", 401)
+    if not pages.is_raters(request):
+        text = "Open your link for this study again, or sign in to the site."
+        return pages.error_response(request, "Sign in", text, 401)
     return _sign_in_answer(request, 401, _unknown_user(request))
 
 
 def _unknown_user(request: Request) -> str:
-    user = visitor_of(request).user
+    user = mounted_pages.visitor_of(request).user
     if not user:
         return ""
     return (
@@ -143,7 +109,7 @@ def _unknown_user(request: Request) -> str:
 
 def _sign_in_answer(request: Request, status: int, message: str = "") -> Response:
     title = "Sign in to rate"
-    action = f"{RATE}/{study_name(request)}/login"
+    action = f"{RATE}/{pages.study_name(request)}/login"
     return render(request, "rate_login.html", title, {"message": message, "action": action}, status)
 
 
@@ -153,11 +119,11 @@ async def _sign_in_page(request: Request) -> Response:
 
 async def _sign_in(request: Request) -> Response:
     """Exchange a token for a session, and go to the study."""
-    fields, client = await read_form(request, MOST_TOKEN_BYTES), client_of(request)
+    fields, client = await mounted_pages.read_form(request, MOST_TOKEN_BYTES), mounted_pages.client_of(request)
     token = next(iter(fields.get("token", ())), "")
     wrong: WrongTokens = request.app.state.wrong_tokens
     try:
-        if is_code(token) and wrong.must_wait(client):
+        if access.is_code(token) and wrong.must_wait(client):
             raise LinkRefusedError("")
         return await run_in_threadpool(_open_session, request, token)
     except LinkRefusedError as error:
@@ -165,22 +131,22 @@ async def _sign_in(request: Request) -> Response:
         if not wrong.must_wait(client):
             return _sign_in_answer(request, 403, str(error))
         response = _sign_in_answer(request, 429, "Too many wrong links or codes. Wait a minute, then try again.")
-        response.headers["retry-after"] = str(math.ceil(FAILURE_WINDOW_S))
+        response.headers["retry-after"] = str(math.ceil(mounted_pages.FAILURE_WINDOW_S))
         return response
 
 
 def _open_session(request: Request, token: str) -> Response:
-    server, name = server_of(request), study_name(request)
+    server, name = pages.server_of(request), pages.study_name(request)
     try:
-        store = store_of(request)
+        store = pages.store_of(request)
     except PageNotFound:  # a study that the site does not have is answered like a wrong link
-        raise LinkRefusedError(WRONG) from None
-    opened = sign_in(store, name, token, cookie_of(server, request))
+        raise LinkRefusedError(access.WRONG) from None
+    opened = access.sign_in(store, name, token, pages.cookie_of(server, request))
     path = f"{RATE if opened.person.role is Role.RATER else STUDIES}/{name}"
     response = RedirectResponse(path, 303)
     if opened.cookie:
         response.set_cookie(
-            cookie_name(server),
+            pages.cookie_name(server),
             opened.cookie,
             max_age=opened.seconds,
             path=path,
@@ -193,35 +159,36 @@ def _open_session(request: Request, token: str) -> Response:
 
 async def _sign_out(request: Request) -> Response:
     """Ask whether to sign out; end the session once that was confirmed."""
-    server, name = server_of(request), study_name(request)
-    cookie, path = cookie_of(server, request), f"{RATE if is_raters(request) else STUDIES}/{name}"
-    form = await read_form(request, MOST_TOKEN_BYTES)
+    server, name = pages.server_of(request), pages.study_name(request)
+    cookie, path = pages.cookie_of(server, request), f"{RATE if pages.is_raters(request) else STUDIES}/{name}"
+    form = await mounted_pages.read_form(request, MOST_TOKEN_BYTES)
     is_done = bool(cookie and form.get("confirmed"))
     values = {"is_user": cookie is None, "is_done": is_done, "back": path, "action": request.url.path}
     response = render(request, "access_sign_out.html", "Signed out" if is_done else "Sign out", values)
     if is_done:
-        await run_in_threadpool(sign_out, store_of(request), name, cookie)
-        response.delete_cookie(cookie_name(server), path=path, secure=server.https, httponly=True, samesite="strict")
+        await run_in_threadpool(access.sign_out, pages.store_of(request), name, cookie)
+        named = pages.cookie_name(server)
+        response.delete_cookie(named, path=path, secure=server.https, httponly=True, samesite="strict")
     return response
 
 
 def _device(request: Request) -> Response:
     """Offer, or make, a link for another device of the rater."""
-    person = person_of(request)
+    person = pages.person_of(request)
     assert person is not None, "the page is guarded"
-    cookie, link, address = cookie_of(server_of(request), request), None, ""
+    cookie, link, address = pages.cookie_of(pages.server_of(request), request), None, ""
     message = "" if cookie else "You use the hospital's single sign-on: you can also sign in to it on the other device."
     if request.method == "POST":
-        link = device_link(store_of(request), person, cookie)
-        address = address_of_link(request, link)
+        link = access.device_link(pages.store_of(request), person, cookie)
+        address = pages.address_of_link(request, link)
     values = {
         "base": f"{RATE}/{person.study}",
-        "study_title": study_of(request).title,
+        "study_title": pages.study_of(request).title,
         "message": message,
         "link": address,
         "address": address.partition("#")[0],
         "code": link.code if link else "",
-        "minutes": DEVICE_S // 60,
+        "minutes": access.DEVICE_S // 60,
     }
     return render(request, "rate_device.html", "Use another device", values)
 
@@ -231,7 +198,7 @@ def _device(request: Request) -> Response:
 
 async def _static(request: Request) -> Response:
     """Send a style sheet or script."""
-    found = static_file(PACKAGE, request.path_params["name"])
+    found = mounted_pages.static_file(PACKAGE, request.path_params["name"])
     if found is None:
         raise HTTPException(404)
     content, media_type = found
@@ -244,14 +211,14 @@ async def _http_error(request: Request, error: Exception) -> Response:
     text = error.detail
     if text == HTTPStatus(error.status_code).phrase:
         text = "No page of this site has this address." if error.status_code == 404 else f"{text}."
-    response = error_response(request, title, text, error.status_code)
+    response = pages.error_response(request, title, text, error.status_code)
     response.headers.update(error.headers or {})
     return response
 
 
 async def _form_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, BadFormError)
-    return error_response(request, "The form cannot be read", str(error), error.status)
+    return pages.error_response(request, "The form cannot be read", str(error), error.status)
 
 
 async def _error(request: Request, error: Exception) -> Response:
@@ -260,14 +227,14 @@ async def _error(request: Request, error: Exception) -> Response:
     status = next((status for kind, status in statuses if isinstance(error, kind)), 500)
     titles = {400: "Nothing was changed", 404: "Page not found", 503: "The store cannot be read or written"}
     text = str(error)
-    if is_raters(request) and (status >= 500 or isinstance(error, (ConfigError, DataError))):
+    if pages.is_raters(request) and (status >= 500 or isinstance(error, (ConfigError, DataError))):
         click.echo(f"{request.url.path}: {error}", err=True)  # paths in it can name the model
         text = (
             "Nothing that was saved is lost. Tell the person who runs the study: the server's terminal shows the error."
         )
-    return error_response(request, titles.get(status, "Something went wrong"), text, status)
+    return pages.error_response(request, titles.get(status, "Something went wrong"), text, status)
 
 
 async def _failure(request: Request, _: Exception) -> Response:
     message = "The server could not answer. Its terminal shows the error. Nothing that was saved is lost."
-    return error_response(request, "Something went wrong", message, 500)
+    return pages.error_response(request, "Something went wrong", message, 500)

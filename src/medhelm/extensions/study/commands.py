@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,8 +25,9 @@ from medhelm.extensions.study.instruments import instrument_names, read_instrume
 from medhelm.extensions.study.outcome import close_study
 from medhelm.extensions.study.plans.planning import PlanOptions, plan_study
 from medhelm.extensions.study.progress import progress
+from medhelm.extensions.study.types import INSTRUMENT_FORM
 from medhelm.extensions.study.views import finding_sentences, plan_as_json, plan_to_text
-from medhelm.results.formats.fields import plain_json
+from medhelm.results.formats.fields import fields_json, fields_table, plain_json
 from medhelm.storage.store import open_store
 
 
@@ -108,21 +111,20 @@ def status(shared: Shared, name: str | None) -> int:
     """
     store = open_store(shared.store_to_read)
     if name is not None:
-        one = read_study(store, name)
-        found = progress(store, one)
-        if shared.json:
-            print_json(views.progress_as_json(one, found))
-        else:
-            click.echo(views.progress_to_text(one, found), nl=False)
-        return 0
-    plans = [read_study(store, each) for each in studies(store)]
-    every = [views.StudySummary(plan, progress(store, plan)) for plan in plans]
+        one = progress(store, read_study(store, name))
+        return _show(shared, views.progress_as_json(one), views.progress_to_text(one))
+    every = [progress(store, read_study(store, each)) for each in studies(store)]
+    as_json = {"studies": [fields_json(views.SUMMARY, one) for one in every]}
+    nothing = "The store has no studies. `medhelm study new` plans one.\n"
+    return _show(shared, as_json, fields_table(views.SUMMARY, every) if every else nothing)
+
+
+def _show(shared: Shared, as_json: Mapping[str, Any], as_text: str) -> int:
+    """Print a result in the format that is wanted."""
     if shared.json:
-        print_json({"studies": [views.summary_as_json(*each) for each in every]})
-    elif every:
-        click.echo(views.summaries_table(every), nl=False)
+        print_json(as_json)
     else:
-        click.echo("The store has no studies. `medhelm study new` plans one.")
+        click.echo(as_text, nl=False)
     return 0
 
 
@@ -144,17 +146,10 @@ def instruments(shared: Shared, name: str | None) -> int:
     """
     if name is not None:
         one = read_instrument(name)
-        if shared.json:
-            print_json(views.instrument_as_json(one))
-        else:
-            click.echo(views.instrument_to_text(one), nl=False)
-        return 0
-    found = [read_instrument(each) for each in instrument_names()]
-    if shared.json:
-        print_json(views.instruments_as_json(found))
-    else:
-        click.echo(views.instruments_table(found), nl=False)
-    return 0
+        return _show(shared, INSTRUMENT_FORM.write(one), views.instrument_to_text(one))
+    every = [read_instrument(each) for each in instrument_names()]
+    as_json = {"instruments": [fields_json(views.INSTRUMENTS, one) for one in every]}
+    return _show(shared, as_json, fields_table(views.INSTRUMENTS, every))
 
 
 @study.command()
@@ -296,11 +291,8 @@ def close(shared: Shared, name: str, incomplete: bool) -> int:
     store = open_store(shared.store)
     one = read_study(store, name)
     found = close_study(store, one, COMMAND_LINE, incomplete=incomplete)
-    if shared.json:
-        print_json({key: value for key, value in plain_json(found).items() if key != "notes"})  # no words of raters
-    else:
-        click.echo(views.outcome_to_text(one, found), nl=False)
-    return 0
+    as_json = {key: value for key, value in plain_json(found).items() if key != "notes"}  # no words of raters
+    return _show(shared, as_json, views.outcome_to_text(one, found))
 
 
 @study.command("export")

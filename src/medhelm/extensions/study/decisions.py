@@ -12,28 +12,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.study.files import (
-    Event,
-    EventKind,
-    events,
-    locked,
-    note,
-    parsed,
-    rater_file,
-    read_study,
-    replace_plan,
-    studies,
-)
+from medhelm.extensions.study import files, progress
+from medhelm.extensions.study.files import Event, EventKind
 from medhelm.extensions.study.journal import case_key, cases_with, refuse_if_final
-from medhelm.extensions.study.progress import (
-    DISCARDED,
-    CaseState,
-    case_states,
-    left_raters,
-    rated_cases,
-    revision_of,
-    unassigned_cases,
-)
+from medhelm.extensions.study.progress import CaseState
 from medhelm.extensions.study.types import ROW_FORM, CaseRating, Study
 from medhelm.io.line_files import replace_lines
 from medhelm.storage.privacy import DELETED
@@ -48,7 +30,7 @@ PURGED_REASON = "The text was deleted."
 
 def check_revision(happened: Sequence[Event], revision: int | None) -> None:
     """Raise UserError if a decision was made since an owner saw this revision; None checks nothing."""
-    if revision is not None and revision != revision_of(happened):
+    if revision is not None and revision != progress.revision_of(happened):
         last = happened[-1]
         raise UserError(
             f"The study was changed meanwhile, last by {last.by or 'someone else'} ({last.kind.replace('_', ' ')}). "
@@ -64,12 +46,12 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
     by, who decides; revision, that of the page on which the owner decided.
     Raises: UserError if raters do not differ, everyone has the case, the study is closed, or it was changed meanwhile.
     """
-    with locked(store, study.name):
-        happened = events(store, study.name)
+    with files.locked(store, study.name):
+        happened = files.events(store, study.name)
         refuse_if_final(happened)
         check_revision(happened, revision)
         key = case_key(item_id.split())
-        states = case_states(study, rated_cases(store, study, happened))
+        states = progress.case_states(study, progress.rated_cases(store, study, happened))
         items, state = next((pair for pair in states.items() if case_key(pair[0]) == key), ((), None))
         if state not in (CaseState.DIFFERS, CaseState.UNDECIDED):
             what = state.replace("_", " ") if state else "unknown"
@@ -80,7 +62,7 @@ def send_to_adjudication(store: Store, study: Study, item_id: str, by: str, *, r
                 "Every rater who has not left already has this case. Another rater would be needed to adjudicate it."
             )
         rater = _least_busy(study, chosen, EventKind.ADJUDICATION, " ".join(items), happened)
-        return note(store, study.name, EventKind.ADJUDICATION, by, rater=rater, item=" ".join(items))
+        return files.note(store, study.name, EventKind.ADJUDICATION, by, rater=rater, item=" ".join(items))
 
 
 def possible_adjudicators(study: Study, items: Sequence[str], happened: Sequence[Event]) -> list[str]:
@@ -107,23 +89,17 @@ def withdraw(
     known = [rater.id for rater in study.raters]
     if rater_id not in known:
         raise UserError(f"The study `{study.name}` has no rater `{rater_id[:40]}`. {suggestion(rater_id, known)}")
-    with locked(store, study.name):
-        happened = events(store, study.name)
+    with files.locked(store, study.name):
+        happened = files.events(store, study.name)
         refuse_if_final(happened)
         check_revision(happened, revision)
-        if rater_id in left_raters(happened):
+        if rater_id in progress.left_raters(happened):
             raise UserError(f"{rater_id} has already left the study.")
         text = " ".join(reason.split())[:MOST_REASON]
-        note(
-            store,
-            study.name,
-            EventKind.WITHDRAWN,
-            by,
-            rater=rater_id,
-            text=text if keep_ratings else f"{DISCARDED} {text}",
-        )
-        happened = events(store, study.name)
-        return tuple(unassigned_cases(study, rated_cases(store, study, happened), happened))
+        text = text if keep_ratings else f"{progress.DISCARDED} {text}"
+        files.note(store, study.name, EventKind.WITHDRAWN, by, rater=rater_id, text=text)
+        happened = files.events(store, study.name)
+        return tuple(progress.unassigned_cases(study, progress.rated_cases(store, study, happened), happened))
 
 
 def reassign(store: Store, study: Study, by: str, *, revision: int | None = None) -> tuple[Event, ...]:
@@ -133,24 +109,24 @@ def reassign(store: Store, study: Study, by: str, *, revision: int | None = None
     broken by the seed of the plan. Cases that everyone has stay open.
     Raises: UserError for a closed study, or one that was changed meanwhile.
     """
-    with locked(store, study.name):
-        happened = events(store, study.name)
+    with files.locked(store, study.name):
+        happened = files.events(store, study.name)
         refuse_if_final(happened)
         check_revision(happened, revision)
         given = []
-        for items in unassigned_cases(study, rated_cases(store, study, happened), happened):
+        for items in progress.unassigned_cases(study, progress.rated_cases(store, study, happened), happened):
             free = [one for one in study.raters if not _has_case(study, one.id, case_key(items), happened)]
             chosen = [one.id for one in free if not one.is_adjudicator] or [one.id for one in free]
             if chosen:
                 rater = _least_busy(study, chosen, EventKind.REASSIGNED, " ".join(items), happened)
-                given.append(note(store, study.name, EventKind.REASSIGNED, by, rater=rater, item=" ".join(items)))
+                given.append(files.note(store, study.name, EventKind.REASSIGNED, by, rater=rater, item=" ".join(items)))
                 happened = [*happened, given[-1]]
         return tuple(given)
 
 
 def _has_case(study: Study, rater_id: str, key: frozenset[str], happened: Sequence[Event]) -> bool:
     """Return True if a rater has a case, or has left."""
-    if rater_id in left_raters(happened):
+    if rater_id in progress.left_raters(happened):
         return True
     return any(case_key(case.items) == key for case in cases_with(study, rater_id, happened))
 
@@ -175,30 +151,30 @@ def purge_studies(store: Store, benchmark: str, instance_ids: Collection[str] | 
     counts stay. `instance_ids`: None for all of the benchmark. Raises: StoreError.
     """
     n_changed = 0
-    for name in studies(store):
-        study = read_study(store, name)
+    for name in files.studies(store):
+        study = files.read_study(store, name)
         gone = {
             item.id
             for item in study.items
             if item.benchmark == benchmark and (instance_ids is None or item.instance_id in instance_ids)
         }
         if gone:
-            with locked(store, name):
+            with files.locked(store, name):
                 n_changed += sum(_purge_rows(store, study, rater.id, gone) for rater in study.raters)
                 items = tuple(
                     replace(one, instance_id=f"{DELETED}{one.id}") if one.id in gone else one for one in study.items
                 )
-                replace_plan(store, replace(study, items=items))
+                files.replace_plan(store, replace(study, items=items))
                 for item in sorted(gone):
-                    note(store, study.name, EventKind.PURGED, "purge", item=item)
+                    files.note(store, study.name, EventKind.PURGED, "purge", item=item)
     return n_changed
 
 
 def _purge_rows(store: Store, study: Study, rater_id: str, gone: set[str]) -> int:
     """Delete what a rater wrote about items, and return the number of changed ratings. Lines of no rating go, too."""
-    file = rater_file(store, study.name, rater_id)
+    file = files.rater_file(store, study.name, rater_id)
     lines, n_changed, n_dropped = [], 0, 0
-    for line, row in parsed(file, ROW_FORM):
+    for line, row in files.parsed(file, ROW_FORM):
         if row is None:  # it may hold anything
             n_dropped += 1
             continue

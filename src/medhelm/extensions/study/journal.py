@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from random import Random
 
 from medhelm.errors import UserError
-from medhelm.extensions.study.files import Event, EventKind, append_row, events, locked, now, rows_of
+from medhelm.extensions.study import files
+from medhelm.extensions.study.files import Event, EventKind, now
 from medhelm.extensions.study.instruments import HARM, criteria_of
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
@@ -47,7 +48,7 @@ def cases_of(store: Store, study: Study, rater_id: str) -> tuple[Assignment, ...
 
     Raises: UserError for a rater that the study does not have; StoreError.
     """
-    return cases_with(study, rater_id, events(store, study.name))
+    return cases_with(study, rater_id, files.events(store, study.name))
 
 
 def cases_with(study: Study, rater_id: str, happened: Iterable[Event]) -> tuple[Assignment, ...]:
@@ -99,12 +100,12 @@ def is_complete(
 
 def ratings_of(store: Store, study: Study, rater_id: str) -> dict[int, RatingRow]:
     """Return number of a case -> its latest rating by this rater. Raises: StoreError."""
-    return {row.number: row for row in rows_of(store, study.name, rater_id)}
+    return {row.number: row for row in files.rows_of(store, study.name, rater_id)}
 
 
 def all_rows(store: Store, study: Study) -> list[RatingRow]:
     """Return all stored ratings, earlier revisions included: rater by rater, in the order of storing."""
-    return [row for rater in study.raters for row in rows_of(store, study.name, rater.id)]
+    return [row for rater in study.raters for row in files.rows_of(store, study.name, rater.id)]
 
 
 def others_after(store: Store, study: Study, rater_id: str, number: int) -> tuple[CaseRating, ...]:
@@ -114,7 +115,7 @@ def others_after(store: Store, study: Study, rater_id: str, number: int) -> tupl
     means they rated, is left out. Raises: UserError before the adjudicator has given an own complete rating, and for
     other cases.
     """
-    happened = events(store, study.name)
+    happened = files.events(store, study.name)
     assignment = _case_of(cases_with(study, rater_id, happened), number)
     if assignment.kind is not CaseKind.ADJUDICATION:
         raise UserError("Ratings of others are shown for cases in adjudication alone.")
@@ -165,9 +166,9 @@ def record(store: Store, study: Study, rater_id: str, number: int, rating: CaseR
         raise UserError(f"{' '.join(one[0].upper() + one[1:] for one in problems)} Nothing was saved.")
     reasons = {name: reason.strip() for name, reason in rating.not_judged.items()}
     given = replace(rating, not_judged=reasons, comment=rating.comment.strip())
-    with locked(store, study.name):
-        refuse_if_final(events(store, study.name), rater_id)
-        rows = rows_of(store, study.name, rater_id)
+    with files.locked(store, study.name):
+        refuse_if_final(files.events(store, study.name), rater_id)
+        rows = files.rows_of(store, study.name, rater_id)
         revisions = [row for row in rows if row.number == number]
         time = now()
         given = replace(given, seconds=_possible_seconds(study, rows, time, given))
@@ -182,7 +183,7 @@ def record(store: Store, study: Study, rater_id: str, number: int, rating: CaseR
             instrument=instrument.digest,
             rating=given,
         )
-        append_row(store, study.name, row)
+        files.append_row(store, study.name, row)
     return row
 
 

@@ -15,12 +15,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.agreement.coefficients import (
-    Coefficient,
-    Level,
-    krippendorff_alpha,
-    resampled_alpha,
-)
+from medhelm.analysis.agreement.coefficients import Coefficient, Level, krippendorff_alpha, resampled_alpha
 from medhelm.analysis.agreement.reliability import LEAST_UNITS
 from medhelm.analysis.means import (
     Clusters,

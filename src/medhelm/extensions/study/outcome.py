@@ -21,44 +21,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import fsum
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 
-from medhelm.analysis.agreement.calibration import RatingDesign
-from medhelm.analysis.agreement.clinician_means import ClinicianMean, clinician_mean
-from medhelm.analysis.agreement.reliability import rater_effect
+from medhelm.analysis.agreement.clinician_means import ClinicianMean, RatedCompletion, mean_of_ratings
 from medhelm.analysis.means import estimate
 from medhelm.domain import Estimate
 from medhelm.domain.study import CardCriterion, CardDesign, CardInstrument, CardRater, StudyCard
 from medhelm.domain.text import plural
 from medhelm.errors import StoreError, UserError
+from medhelm.extensions.study import files, progress
 from medhelm.extensions.study.decisions import check_revision
-from medhelm.extensions.study.files import (
-    EVENTS,
-    PLAN,
-    Event,
-    EventKind,
-    digest_of_lines,
-    events,
-    locked,
-    note,
-    rater_file,
-    study_folder,
-)
+from medhelm.extensions.study.files import Event, EventKind
 from medhelm.extensions.study.instruments import RUBRIC
 from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResult, preferences
 from medhelm.extensions.study.plans.identification import identification_findings
-from medhelm.extensions.study.progress import (
-    RatedCase,
-    agreement_of,
-    deviations,
-    form_of,
-    left_raters,
-    level_of,
-    rated_cases,
-    unassigned_cases,
-)
+from medhelm.extensions.study.progress import RatedCase, deviations
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
@@ -70,12 +48,7 @@ from medhelm.extensions.study.types import (
     Study,
 )
 from medhelm.io.line_files import read_lines
-from medhelm.storage.ratings import (
-    StoredRating,
-    freeze_ratings,
-    ratings_names,
-    stored_ratings,
-)
+from medhelm.storage.ratings import StoredRating, freeze_ratings, ratings_names, stored_ratings
 from medhelm.storage.runs import read_columns
 from medhelm.storage.store import NAME, Store, read_run
 
@@ -213,8 +186,12 @@ def item_of(study: Study, case: RatedCase) -> Item:
 
 def least_points(own: Sequence[RatedCase]) -> float:
     """Return the lowest possible share of points over cases: all harms, and nothing that earns points."""
-    shares = [level_of({one.name: float(one.points < 0) for one in case.criteria}, case.criteria, InstrumentForm.CHECKS)
-              for case in own]  # fmt: skip
+    shares = [
+        progress.level_of(
+            {one.name: float(one.points < 0) for one in case.criteria}, case.criteria, InstrumentForm.CHECKS
+        )
+        for case in own
+    ]
     return min([0.0, *(share for share in shares if share is not None)])
 
 
@@ -231,9 +208,9 @@ def instrument_groups(study: Study) -> dict[str, list[str]]:
 
 def missing_cases(study: Study, cases: Sequence[RatedCase], happened: Sequence[Event]) -> dict[str, int]:
     """Return rater -> cases without a complete rating; "" -> cases of raters who left, not given to others."""
-    left = left_raters(happened)
+    left = progress.left_raters(happened)
     found = Counter(one.rater for one in cases if not (one.is_complete or one.is_gone or one.rater in left))
-    unassigned = len(unassigned_cases(study, cases, happened))
+    unassigned = len(progress.unassigned_cases(study, cases, happened))
     return dict(found) | ({"": unassigned} if unassigned else {})
 
 
@@ -242,14 +219,14 @@ def missing_cases(study: Study, cases: Sequence[RatedCase], happened: Sequence[E
 
 def outcome_of(store: Store, study: Study) -> StudyOutcome:
     """Compute the outcome of a closed study; the same each time. Raises: UserError before the close; StoreError."""
-    happened = events(store, study.name)
+    happened = files.events(store, study.name)
     closed = next((one for one in happened if one.kind is EventKind.CLOSED), None)
     if closed is None:
         raise UserError(f"The study `{study.name}` is not closed. Results by model are shown after the close alone.")
     before = happened[: happened.index(closed)]
-    cases = rated_cases(store, study, before)
+    cases = progress.rated_cases(store, study, before)
     counted = counted_cases(cases)
-    form = form_of(study)
+    form = progress.form_of(study)
     is_pair = form is InstrumentForm.PREFERENCE
     frozen = next((one.text for one in happened if one.kind is EventKind.FROZEN), "")
     return StudyOutcome(
@@ -265,7 +242,7 @@ def outcome_of(store: Store, study: Study) -> StudyOutcome:
                 if one.assignment.kind is CaseKind.ADJUDICATION and one.is_complete and one.given.grades
             }
         ),
-        agreement=agreement_of(study, cases),
+        agreement=progress.agreement_of(study, cases),
         means=() if is_pair else tuple(_model_grades(store, study, counted)),
         preference=_preferences(study, counted) if is_pair and counted else None,
         harm=tuple(_harm(study, counted)) if study.asks_harm else (),
@@ -282,15 +259,15 @@ def outcome_of(store: Store, study: Study) -> StudyOutcome:
 
 def digest_at_close(store: Store, study: Study) -> str:
     """Return the sha256, in hex, of the plan, of all ratings, and of all events up to the close."""
-    folder = study_folder(store, study.name)
-    lines = read_lines(folder / PLAN)
+    folder = files.study_folder(store, study.name)
+    lines = read_lines(folder / files.PLAN)
     for rater in study.raters:
-        lines += [rater.id, *read_lines(rater_file(store, study.name, rater.id))]
-    for line in read_lines(folder / EVENTS):
+        lines += [rater.id, *read_lines(files.rater_file(store, study.name, rater.id))]
+    for line in read_lines(folder / files.EVENTS):
         lines.append(line)
         if f'"kind": "{EventKind.CLOSED}"' in line:
             break
-    return digest_of_lines(lines)
+    return files.digest_of_lines(lines)
 
 
 def _alterations(store: Store, study: Study, later: Sequence[Event], digest: str) -> tuple[str, ...]:
@@ -309,7 +286,7 @@ def _model_grades(store: Store, study: Study, counted: Sequence[RatedCase]) -> l
     for benchmark, instrument in study.instruments.items():
         own = [one for one in counted if item_of(study, one).benchmark == benchmark]
         scales = {one.name: (one.low, one.high) for one in instrument.criteria}
-        whole = (least_points(own), 1.0) if form_of(study) is InstrumentForm.CHECKS else _whole_scale(scales)
+        whole = (least_points(own), 1.0) if progress.form_of(study) is InstrumentForm.CHECKS else _whole_scale(scales)
         by_criterion = [("", whole), *(scales.items() if len(scales) > 1 else ())]
         if study.asks_harm:
             by_criterion.append((HARM_SEVERITY, (0, 3)))
@@ -331,34 +308,27 @@ def _means_on(
     """Return the mean grades of all models on one criterion of a benchmark."""
     given: dict[str, dict[str, float]] = defaultdict(dict)
     for one in own:
-        grades, form = one.given.grades, form_of(study)
-        value = grades.get(criterion) if criterion else level_of(grades, one.criteria, form)
+        grades, form = one.given.grades, progress.form_of(study)
+        value = grades.get(criterion) if criterion else progress.level_of(grades, one.criteria, form)
         if value is not None:
             given[one.assignment.items[0]][one.rater] = float(value)
-    raters = sorted({rater for grades in given.values() for rater in grades})
-    table = np.array([[grades.get(rater, np.nan) for rater in raters] for grades in given.values()])
-    clusters = _clusters(store, [study.item(name) for name in given])
+    items = {name: study.item(name) for name in given}
+    rated = {
+        name: RatedCompletion(composites=grades, probability=items[name].probability) for name, grades in given.items()
+    }
+    clusters = _clusters(store, list(items.values()))
     found = []
     for model in study.models:
-        items = [study.item(name) for name in given if study.item(name).model == model]
-        if not items:
-            continue
-        weights = np.array([1 / one.probability for one in items])
-        weights /= weights.sum()
-        shares = dict.fromkeys(raters, 0.0)
-        for weight, item in zip(weights, items, strict=True):
-            for rater in given[item.id]:
-                shares[rater] += float(weight) / len(given[item.id])
-        design = RatingDesign(
-            low=scale[0],
-            high=scale[1],
-            probabilities=np.array([one.probability for one in items]),
-            raters=rater_effect(table, np.array(list(shares.values()))),
-        )
-        values = np.array([fmean(given[one.id].values()) for one in items])
-        used = [rater for rater in raters if shares[rater]]
-        mean = clinician_mean(values, used, design, [clusters[one.id] for one in items])
-        found.append(ModelGrade(benchmark=benchmark, model=model, criterion=criterion, mean=mean))
+        names = [name for name, item in items.items() if item.model == model]
+        if names:
+            mean = mean_of_ratings(
+                [rated[name] for name in names],
+                list(rated.values()),
+                low=scale[0],
+                high=scale[1],
+                clusters=[clusters[name] for name in names],
+            )
+            found.append(ModelGrade(benchmark=benchmark, model=model, criterion=criterion, mean=mean))
     return found
 
 
@@ -384,7 +354,7 @@ def _clusters_of_run(file: Path, time: int) -> Mapping[str, str]:
 
 def _preferences(study: Study, counted: Sequence[RatedCase]) -> PreferenceResult:
     sides = [[study.item(name) for name in one.assignment.items] for one in counted]
-    grades = [level_of(one.given.grades, one.criteria, InstrumentForm.PREFERENCE) for one in counted]
+    grades = [progress.level_of(one.given.grades, one.criteria, InstrumentForm.PREFERENCE) for one in counted]
     known = [(left, right, grade) for (left, right), grade in zip(sides, grades, strict=True) if grade is not None]
     return preferences(
         [left.model for left, _, _ in known],
@@ -475,20 +445,20 @@ def close_study(
     page on which the owner decided.
     Raises: UserError while ratings are missing, without any, or if the study was changed meanwhile; StoreError.
     """
-    with locked(store, study.name):
-        happened = events(store, study.name)
+    with files.locked(store, study.name):
+        happened = files.events(store, study.name)
         if not any(one.kind is EventKind.CLOSED for one in happened):
             check_revision(happened, revision)
-            cases = rated_cases(store, study, happened)
+            cases = progress.rated_cases(store, study, happened)
             _refuse_missing(study, cases, happened, incomplete=incomplete)
             for sentence in _all_deviations(store, study, cases, happened):
-                note(store, study.name, EventKind.DEVIATION, by, text=sentence)
-            note(store, study.name, EventKind.CLOSED, by)
-            happened = events(store, study.name)
+                files.note(store, study.name, EventKind.DEVIATION, by, text=sentence)
+            files.note(store, study.name, EventKind.CLOSED, by)
+            happened = files.events(store, study.name)
         if not any(one.kind is EventKind.FROZEN for one in happened):
             digest = digest_at_close(store, study)
             _freeze(store, study, happened, digest)
-            note(store, study.name, EventKind.FROZEN, by, text=digest)
+            files.note(store, study.name, EventKind.FROZEN, by, text=digest)
     return outcome_of(store, study)
 
 
@@ -522,10 +492,10 @@ def _all_deviations(store: Store, study: Study, cases: Sequence[RatedCase], happ
 
 def _freeze(store: Store, study: Study, happened: Sequence[Event], digest: str) -> None:
     """Freeze the ratings of a closed study in the store, unless they are there: an earlier close was interrupted."""
-    form = form_of(study)
+    form = progress.form_of(study)
     if form is InstrumentForm.PREFERENCE:
         return
-    counted = counted_cases(rated_cases(store, study, happened))
+    counted = counted_cases(progress.rated_cases(store, study, happened))
     for name, benchmarks in instrument_groups(study).items():
         own = [one for one in counted if item_of(study, one).benchmark in benchmarks]
         earlier = next((one.card for one in stored_ratings(store) if one.card.name == name), None)
@@ -539,7 +509,7 @@ def _stored_rating(study: Study, case: RatedCase, form: InstrumentForm) -> Store
     item, given = item_of(study, case), case.given.grades
     grades: dict[str, float | None] = {one.name: given.get(one.name) for one in case.criteria}
     if form is InstrumentForm.CHECKS:
-        grades = {POINTS: level_of(given, case.criteria, form)}
+        grades = {POINTS: progress.level_of(given, case.criteria, form)}
     return StoredRating(
         rater=case.rater,
         benchmark=item.benchmark,
@@ -567,7 +537,7 @@ def _card(
         )
         for one in instrument.criteria
     }
-    if form_of(study) is InstrumentForm.CHECKS:
+    if progress.form_of(study) is InstrumentForm.CHECKS:
         question = "Share of the points that the completion earns; below 0 if harms outweigh."
         criteria = {POINTS: CardCriterion(low=least_points(own), high=1.0, question=question)}
     closed = next(one for one in happened if one.kind is EventKind.CLOSED)

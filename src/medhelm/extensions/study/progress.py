@@ -21,30 +21,10 @@ from medhelm.analysis.means import Floats, estimate
 from medhelm.domain import Estimate
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.extensions.study import texts
-from medhelm.extensions.study.files import (
-    DECISIONS,
-    EVENT_FORM,
-    EVENTS,
-    RATERS,
-    Event,
-    EventKind,
-    events,
-    parsed,
-    rows_of,
-    study_folder,
-)
+from medhelm.extensions.study import files, journal, texts
+from medhelm.extensions.study.files import Event, EventKind
 from medhelm.extensions.study.instruments import HARM, RUBRIC, instrument_of
-from medhelm.extensions.study.journal import (
-    NOT_FIRST,
-    case_key,
-    cases_with,
-    criteria_of_case,
-    instrument_of_case,
-    is_complete,
-    mirrored,
-    moment,
-)
+from medhelm.extensions.study.journal import is_complete
 from medhelm.extensions.study.measures import CriterionAgreement, Drift, criterion_agreement, drift, unusual_times
 from medhelm.extensions.study.types import (
     ROW_FORM,
@@ -53,6 +33,7 @@ from medhelm.extensions.study.types import (
     CaseRating,
     InstrumentCriterion,
     InstrumentForm,
+    Rater,
     RatingRow,
     Study,
 )
@@ -108,7 +89,7 @@ class RatedCase:
     @property
     def key(self) -> frozenset[str]:
         """Identity of the case among raters: its items."""
-        return case_key(self.assignment.items)
+        return journal.case_key(self.assignment.items)
 
     @property
     def given(self) -> CaseRating:
@@ -122,7 +103,7 @@ class RatedCase:
 
     def given_as(self, items: Sequence[str]) -> CaseRating:
         """Return the latest rating as if its items had been in this order."""
-        return self.given if self.assignment.items == tuple(items) else mirrored(self.given, self.criteria)
+        return self.given if self.assignment.items == tuple(items) else journal.mirrored(self.given, self.criteria)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +135,12 @@ def rated_cases(store: Store, study: Study, happened: Sequence[Event]) -> list[R
         if rater.id in discarded:
             continue
         revisions: dict[int, list[tuple[int, RatingRow]]] = defaultdict(list)
-        for place, row in enumerate(rows_of(store, study.name, rater.id)):
+        for place, row in enumerate(files.rows_of(store, study.name, rater.id)):
             revisions[row.number].append((place, row))
-        for case in cases_with(study, rater.id, happened):
+        for case in journal.cases_with(study, rater.id, happened):
             is_gone = not gone.isdisjoint(case.items)
-            asked = instrument_of_case(study, case).criteria
-            asked = asked if asked or is_gone else criteria_of_case(store, study, case)
+            asked = journal.instrument_of_case(study, case).criteria
+            asked = asked if asked or is_gone else journal.criteria_of_case(store, study, case)
             rows = tuple(row for _, row in revisions[case.number])
             is_done = bool(rows) and (is_complete(study, case, rows[-1], asked) if asked else is_gone)
             if case.kind is CaseKind.ADJUDICATION and rater.id in left and not is_done:
@@ -201,7 +182,7 @@ def left_raters(happened: Iterable[Event]) -> set[str]:
 
 def revision_of(happened: Iterable[Event]) -> int:
     """Return the number of decisions on a study: the revision that forms of owners carry."""
-    return sum(one.kind in DECISIONS for one in happened)
+    return sum(one.kind in files.DECISIONS for one in happened)
 
 
 # --- grades -----------------------------------------------------------------------------------------------------------
@@ -232,14 +213,14 @@ def mean_grade(study: Study, case: RatedCase) -> float | None:
     """Return `level_of` the latest rating of a case; None if it is not complete."""
     if not case.is_complete:
         return None
-    return level_of(case.given.grades, case.criteria, instrument_of_case(study, case.assignment).form)
+    return level_of(case.given.grades, case.criteria, journal.instrument_of_case(study, case.assignment).form)
 
 
 def means_of_others(study: Study, cases: Sequence[RatedCase]) -> dict[tuple[str, int], float]:
     """Return rater and number of a case -> mean grade that other raters gave the same case."""
     by_key: dict[frozenset[str], list[tuple[str, float]]] = defaultdict(list)
     for one in cases:
-        if one.assignment.kind not in NOT_FIRST and (level := mean_grade(study, one)) is not None:
+        if one.assignment.kind not in journal.NOT_FIRST and (level := mean_grade(study, one)) is not None:
             by_key[one.key].append((one.rater, level))
     found = {}
     for one in cases:
@@ -320,7 +301,7 @@ def by_case(cases: Iterable[RatedCase]) -> dict[frozenset[str], list[RatedCase]]
 
 def complete_first_ratings(group: Iterable[RatedCase]) -> list[RatedCase]:
     """Return the complete ratings of a case, without repeats and adjudications."""
-    return [one for one in group if one.is_complete and one.assignment.kind not in NOT_FIRST]
+    return [one for one in group if one.is_complete and one.assignment.kind not in journal.NOT_FIRST]
 
 
 def differing_grades(study: Study, group: Sequence[RatedCase]) -> dict[str, dict[str, int]]:
@@ -332,7 +313,7 @@ def differing_grades(study: Study, group: Sequence[RatedCase]) -> dict[str, dict
     rated = complete_first_ratings(group)
     if len(rated) < 2:
         return {}
-    items, form = group[0].assignment.items, instrument_of_case(study, group[0].assignment).form
+    items, form = group[0].assignment.items, journal.instrument_of_case(study, group[0].assignment).form
     given = {one.rater: one.given_as(items).grades for one in rated}
     found = {}
     severity = HARM[:1] if study.asks_harm else ()
@@ -365,7 +346,7 @@ def _state(study: Study, group: Sequence[RatedCase]) -> CaseState:
         return CaseState.ADJUDICATED if _decides(study, group, third[0]) else CaseState.UNDECIDED
     if differing_grades(study, group):
         return CaseState.DIFFERS
-    complete = [one.is_complete for one in group if one.assignment.kind not in NOT_FIRST]
+    complete = [one.is_complete for one in group if one.assignment.kind not in journal.NOT_FIRST]
     return CaseState.RATED if all(complete) else CaseState.PARTLY_RATED if any(complete) else CaseState.OPEN
 
 
@@ -397,13 +378,13 @@ def unassigned_cases(study: Study, cases: Sequence[RatedCase], happened: Sequenc
     Calibration cases and repeats are not given to others.
     """
     left = left_raters(happened)
-    taken = Counter(case_key(one.item.split()) for one in happened if one.kind is EventKind.REASSIGNED)
+    taken = Counter(journal.case_key(one.item.split()) for one in happened if one.kind is EventKind.REASSIGNED)
     gone = {one.key for one in cases if one.is_gone}
     complete = {(one.rater, one.assignment.number) for one in cases if one.is_complete}
     found = []
     for rater in study.raters:
-        for case in cases_with(study, rater.id, happened) if rater.id in left else ():
-            key = case_key(case.items)
+        for case in journal.cases_with(study, rater.id, happened) if rater.id in left else ():
+            key = journal.case_key(case.items)
             is_open = case.kind in {CaseKind.SINGLE, CaseKind.SHARED} and (rater.id, case.number) not in complete
             if not is_open or key in gone:
                 continue
@@ -444,6 +425,8 @@ class RaterProgress:
 
     rater: str
     """Id of the rater."""
+    role: str
+    """Profession or specialty."""
     has_left: bool
     """True if the rater has left the study."""
     n_cases: int
@@ -472,6 +455,8 @@ class RaterProgress:
 class StudyProgress:
     """All that the owner of a study sees before it is closed: nothing by model."""
 
+    study: Study
+    """The plan."""
     state: StudyState
     """State of the study."""
     revision: int
@@ -501,7 +486,7 @@ class StudyProgress:
 
 def progress(store: Store, study: Study) -> StudyProgress:
     """Compute the progress of a study. Raises: StoreError for files that cannot be read."""
-    happened = events(store, study.name)
+    happened = files.events(store, study.name)
     cases = rated_cases(store, study, happened)
     left = left_raters(happened)
     counted = [one for one in cases if not one.is_gone and (one.rater not in left or one.rows)]
@@ -510,12 +495,13 @@ def progress(store: Store, study: Study) -> StudyProgress:
         state = StudyState.CLOSED
     others = means_of_others(study, cases)
     return StudyProgress(
+        study=study,
         state=state,
         revision=revision_of(happened),
         n_cases=len(counted),
         n_complete=sum(one.is_complete for one in counted),
         raters=tuple(
-            _rater_progress(study, rater.id, [one for one in cases if one.rater == rater.id], others, left)
+            _rater_progress(study, rater, [one for one in cases if one.rater == rater.id], others, left)
             for rater in study.raters
         ),
         cases=case_states(study, cases),
@@ -545,7 +531,7 @@ def agreement_of(study: Study, cases: Sequence[RatedCase]) -> tuple[CriterionAgr
 
 def _rater_progress(
     study: Study,
-    rater_id: str,
+    rater: Rater,
     cases: Sequence[RatedCase],
     others: Mapping[tuple[str, int], float],
     left: Collection[str],
@@ -560,8 +546,9 @@ def _rater_progress(
     grades = [grade for one in own for name, grade in one.given.grades.items() if name not in HARM_NAMES]
     rows = sorted((pair for one in cases for pair in zip(one.places, one.rows, strict=True)), key=lambda pair: pair[0])
     return RaterProgress(
-        rater=rater_id,
-        has_left=rater_id in left,
+        rater=rater.id,
+        role=rater.role,
+        has_left=rater.id in left,
         n_cases=len(own),
         n_complete=len(complete),
         n_left=len(own) - len(complete),
@@ -587,7 +574,7 @@ def _drift(study: Study, complete: Sequence[RatedCase], others: Mapping[tuple[st
 
 def _repeats(own: Sequence[RatedCase]) -> RepeatAgreement:
     """Compare repeated cases of a rater with the first rating of the same case."""
-    first = {one.key: one for one in own if one.assignment.kind not in NOT_FIRST and one.is_complete}
+    first = {one.key: one for one in own if one.assignment.kind not in journal.NOT_FIRST and one.is_complete}
     apart = []
     for again in own:
         if again.assignment.kind is CaseKind.REPEATED and again.is_complete and again.key in first:
@@ -624,8 +611,8 @@ def deviations(store: Store, study: Study, cases: Sequence[RatedCase], happened:
         yield f"{plural(n, 'rating')} {'was' if n == 1 else 'were'} changed after the case had gone to adjudication."
     yield from changed_rubrics(store, study)
     for rater in study.raters:
-        rows = rows_of(store, study.name, rater.id)
-        if n := sum(moment(later.time) < moment(earlier.time) for earlier, later in pairwise(rows)):
+        rows = files.rows_of(store, study.name, rater.id)
+        if n := sum(journal.moment(later.time) < journal.moment(earlier.time) for earlier, later in pairwise(rows)):
             yield f"The clock went back {_times(n)} while {rater.id} was rating."
     if n := unreadable_lines(store, study):
         yield f"{plural(n, 'line')} of the study's files cannot be read, and {'is' if n == 1 else 'are'} left out."
@@ -637,16 +624,18 @@ def _times(n: int) -> str:
 
 def _late_revisions(cases: Iterable[RatedCase], happened: Sequence[Event]) -> int:
     """Return the number of first ratings that were changed after their case had been given to an adjudicator."""
-    sent = {case_key(one.item.split()): one.time for one in happened if one.kind is EventKind.ADJUDICATION}
-    first = [one for one in cases if one.key in sent and one.assignment.kind not in NOT_FIRST]
-    return sum(any(moment(row.time) > moment(sent[one.key]) for row in one.rows[1:]) for one in first)
+    sent = {journal.case_key(one.item.split()): one.time for one in happened if one.kind is EventKind.ADJUDICATION}
+    first = [one for one in cases if one.key in sent and one.assignment.kind not in journal.NOT_FIRST]
+    return sum(any(journal.moment(row.time) > journal.moment(sent[one.key]) for row in one.rows[1:]) for one in first)
 
 
 def unreadable_lines(store: Store, study: Study) -> int:
     """Return the number of lines of the files of a study that cannot be read."""
-    folder = study_folder(store, study.name)
-    n = sum(one is None for _, one in parsed(folder / EVENTS, EVENT_FORM))
-    return n + sum(row is None for file in folder.glob(f"{RATERS}/*.jsonl") for _, row in parsed(file, ROW_FORM))
+    folder = files.study_folder(store, study.name)
+    n = sum(one is None for _, one in files.parsed(folder / files.EVENTS, files.EVENT_FORM))
+    return n + sum(
+        row is None for file in folder.glob(f"{files.RATERS}/*.jsonl") for _, row in files.parsed(file, ROW_FORM)
+    )
 
 
 def changed_rubrics(store: Store, study: Study) -> Iterator[str]:

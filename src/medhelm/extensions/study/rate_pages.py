@@ -18,29 +18,10 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, UserError
+from medhelm.extensions.study import journal, rating_form
 from medhelm.extensions.study.files import Event, EventKind, events, locked, rows_of
-from medhelm.extensions.study.journal import (
-    cases_with,
-    criteria_of_case,
-    instrument_of_case,
-    is_complete,
-    others_after,
-    record,
-)
 from medhelm.extensions.study.pages import RATE, form_of, person_of, render, store_of, study_of, wants_json
-from medhelm.extensions.study.rating_form import (
-    MARK_NAMES,
-    REASONS,
-    SIDES,
-    CaseQuestion,
-    form_values,
-    mark_of,
-    mark_value,
-    merged,
-    questions,
-    rater_forms,
-    read_rating,
-)
+from medhelm.extensions.study.rating_form import CaseQuestion
 from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts, definitions_of
 from medhelm.extensions.study.types import (
     Assignment,
@@ -94,7 +75,7 @@ class RaterWork:
     @cached_property
     def cases(self) -> Mapping[int, Assignment]:
         """Number -> case."""
-        return {one.number: one for one in cases_with(self.study, self.rater, self.happened)}
+        return {one.number: one for one in journal.cases_with(self.study, self.rater, self.happened)}
 
     @cached_property
     def rows(self) -> Sequence[RatingRow]:
@@ -120,7 +101,7 @@ class RaterWork:
 
     def form(self, number: int) -> InstrumentForm:
         """Return what is asked in a case."""
-        return instrument_of_case(self.study, self.cases[number]).form
+        return journal.instrument_of_case(self.study, self.cases[number]).form
 
     @property
     def base(self) -> str:
@@ -133,8 +114,8 @@ class RaterWork:
             return "gone"
         if row is None or replace(row.rating, seconds=0.0, source=RatingSource.BROWSER) == CaseRating():
             return "open"
-        criteria = criteria_of_case(self.store, self.study, self.cases[number])
-        return "done" if is_complete(self.study, self.cases[number], row, criteria) else "started"
+        criteria = journal.criteria_of_case(self.store, self.study, self.cases[number])
+        return "done" if journal.is_complete(self.study, self.cases[number], row, criteria) else "started"
 
     @cached_property
     def _deleted(self) -> set[str]:
@@ -266,7 +247,7 @@ def _groups(work: RaterWork) -> list[dict[str, object]]:
 def _instrument(request: Request, work: RaterWork) -> Response:
     """Return the page with the instructions, and each question with all its grades."""
     cases = {number: work.study.item(case.items[0]).benchmark for number, case in work.cases.items()}
-    forms = rater_forms(work.study, cases, definitions_of(work.store, work.study))
+    forms = rating_form.rater_forms(work.study, cases, definitions_of(work.store, work.study))
     return _page(request, work, "rate_instrument.html", "Instructions and scales", forms=forms)
 
 
@@ -318,16 +299,16 @@ def case_values(number: int, texts: CaseTexts, form: InstrumentForm, rating: Cas
         "is_calibration": False,
         "references": texts.references,
         "completions": texts.completions,
-        "questions": questions(texts.criteria, rating, form),
+        "questions": rating_form.questions(texts.criteria, rating, form),
         "comment": rating.comment,
         "marks": [_shown_mark(texts, one) for one in rating.marks],
         "message": "",
         "unanswered": [],
         "passage": "",
         "passage_error": "",
-        "sides": SIDES,
-        "reasons": REASONS,
-        "mark_names": MARK_NAMES,
+        "sides": rating_form.SIDES,
+        "reasons": rating_form.REASONS,
+        "mark_names": rating_form.MARK_NAMES,
     }
 
 
@@ -337,8 +318,11 @@ def _others(work: RaterWork, number: int) -> list[dict[str, object]]:
         return []
     criteria, form = work.texts(number).criteria, work.form(number)
     return [
-        {"answers": [_answer_words(one) for one in questions(criteria, rating, form)], "comment": rating.comment}
-        for rating in others_after(work.store, work.study, work.rater, number)
+        {
+            "answers": [_answer_words(one) for one in rating_form.questions(criteria, rating, form)],
+            "comment": rating.comment,
+        }
+        for rating in journal.others_after(work.store, work.study, work.rater, number)
     ]
 
 
@@ -355,8 +339,8 @@ def _shown_mark(texts: CaseTexts, mark: MarkedPassage) -> dict[str, object]:
     passage = text[max(0, mark.start - 60) : mark.start] if is_place else text[mark.start : mark.end]
     passage = passage if len(passage) <= 90 else f"{passage[:60]} … {passage[-25:]}"
     return {
-        "value": mark_value(mark),
-        "name": MARK_NAMES[mark.kind],
+        "value": rating_form.mark_value(mark),
+        "name": rating_form.MARK_NAMES[mark.kind],
         "side": mark.side,
         "is_place": is_place,
         "passage": passage,
@@ -371,10 +355,10 @@ def _save(request: Request, work: RaterWork, fields: Mapping[str, Sequence[str]]
     number, action = _number(work, request), _last(fields, "action") or "save"
     try:
         texts = work.texts(number)
-        given, problem = _with_marks(read_rating(fields, texts.criteria), action, fields, texts)
+        given, problem = _with_marks(rating_form.read_rating(fields, texts.criteria), action, fields, texts)
         with locked(work.store, work.study.name):
             joined = _joined(work.again(), number, given, _last(fields, "revision"))
-            row = record(work.store, work.study, work.rater, number, joined)
+            row = journal.record(work.store, work.study, work.rater, number, joined)
     except UserError as error:
         return _refused(request, work, error)
     now = work.again()
@@ -428,7 +412,7 @@ def _joined(work: RaterWork, number: int, given: CaseRating, sent: str) -> CaseR
     if newest is None or sent == str(newest.revision):
         return given
     base = next((one for one in work.rows if one.number == number and str(one.revision) == sent), None)
-    return merged(base.rating if base else CaseRating(), given, newest.rating)
+    return rating_form.merged(base.rating if base else CaseRating(), given, newest.rating)
 
 
 def _with_marks(
@@ -437,14 +421,14 @@ def _with_marks(
     """Return the rating after a mark was added or removed without a script, and what is wrong with the passage."""
     if action.startswith("remove "):
         value = action.removeprefix("remove ")
-        return replace(given, marks=tuple(one for one in given.marks if mark_value(one) != value)), ""
+        return replace(given, marks=tuple(one for one in given.marks if rating_form.mark_value(one) != value)), ""
     if action != "mark":
         return given, ""
     side = 1 if _last(fields, "passage_side") == "1" and len(texts.completions) > 1 else 0
     kind = _last(fields, "passage_kind")
     if kind not in tuple(MarkKind):
         return given, "Choose what is wrong with the passage."
-    mark = mark_of(texts.completions[side], _last(fields, "passage"), MarkKind(kind), side)
+    mark = rating_form.mark_of(texts.completions[side], _last(fields, "passage"), MarkKind(kind), side)
     if mark is None:
         return given, "The text does not hold this passage. Copy its words exactly; spaces and line ends do not matter."
     return replace(given, marks=(*(one for one in given.marks if one != mark), mark)), ""
@@ -454,7 +438,7 @@ def _unanswered(work: RaterWork, number: int, rating: CaseRating) -> list[CaseQu
     """Return the questions that still need an answer."""
     if work.states[number] == "done":
         return []
-    asked = questions(work.texts(number).criteria, rating, work.form(number))
+    asked = rating_form.questions(work.texts(number).criteria, rating, work.form(number))
     return [one for one in asked if one.is_asked and not one.is_answered]
 
 
@@ -499,7 +483,7 @@ def _saved_json(
         "unanswered": [f"question-{one.number}" for one in unanswered],
         "message": _message(unanswered),
         "next": to,
-        "values": form_values(texts.criteria, row.rating) if texts else None,
+        "values": rating_form.form_values(texts.criteria, row.rating) if texts else None,
     }
 
 

@@ -16,8 +16,8 @@ from medhelm.extensions.study.outcome import HarmCounts, StudyOutcome
 from medhelm.extensions.study.plans.identification import FINDING_FORM, Finding, FindingKind
 from medhelm.extensions.study.plans.planning import PlannedStudy, RaterWorkload
 from medhelm.extensions.study.plans.precision import common_scale
-from medhelm.extensions.study.progress import RaterProgress, StudyProgress
-from medhelm.extensions.study.types import INSTRUMENT_FORM, Instrument, InstrumentForm, Study
+from medhelm.extensions.study.progress import RaterProgress, StudyProgress, form_of
+from medhelm.extensions.study.types import Instrument, InstrumentForm, Study
 from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table, select
 from medhelm.results.formats.tables import HasInterval, decimal, percent
 
@@ -109,43 +109,28 @@ def finding_sentences(findings: Sequence[Finding], study: Study) -> Iterator[str
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
-class _RaterRow(NamedTuple):
-    """A rater of a study, with what was done so far."""
-
-    role: str
-    done: RaterProgress
-
-
-def _notes(row: _RaterRow) -> str:
-    done = row.done
-    notes = ["has left the study"] if done.has_left else []
-    notes += [f"gave {done.same_grade} to everything"] if done.same_grade is not None else []
-    notes += [f"{plural(len(done.unusual_times), 'unusual time')}"] if done.unusual_times else []
+def _notes(one: RaterProgress) -> str:
+    notes = ["has left the study"] if one.has_left else []
+    notes += [f"gave {one.same_grade} to everything"] if one.same_grade is not None else []
+    notes += [f"{plural(len(one.unusual_times), 'unusual time')}"] if one.unusual_times else []
     return "; ".join(notes)
 
 
-_RATERS: list[Field[_RaterRow]] = [
-    Field("rater", lambda row: row.done.rater, kind="text", heading="Rater"),
-    Field("role", lambda row: row.role, kind="text", heading="Role", hide_empty=True, drop=1),
-    Field("n_cases", lambda row: row.done.n_cases, kind="whole number", heading="Cases"),
-    Field("n_complete", lambda row: row.done.n_complete, kind="whole number", heading="Rated"),
-    Field("n_left", lambda row: row.done.n_left, kind="whole number", heading="Left"),
-    Field(
-        "median_seconds", lambda row: row.done.median_seconds, heading="Seconds per case", places=0, missing="no rating"
-    ),
-    Field("not_judged", lambda row: row.done.not_judged, heading="Cannot judge", missing="no rating", drop=2),
+_RATERS: list[Field[RaterProgress]] = [
+    Field("rater", lambda one: one.rater, kind="text", heading="Rater"),
+    Field("role", lambda one: one.role, kind="text", heading="Role", hide_empty=True, drop=1),
+    Field("n_cases", lambda one: one.n_cases, kind="whole number", heading="Cases"),
+    Field("n_complete", lambda one: one.n_complete, kind="whole number", heading="Rated"),
+    Field("n_left", lambda one: one.n_left, kind="whole number", heading="Left"),
+    Field("median_seconds", lambda one: one.median_seconds, heading="Seconds per case", places=0, missing="no rating"),
+    Field("not_judged", lambda one: one.not_judged, heading="Cannot judge", missing="no rating", drop=2),
     Field("notes", _notes, kind="text", heading="Notes", hide_empty=True),
-    Field("last", lambda row: row.done.last, kind="text", heading="Last rating", is_wide=True),
+    Field("last", lambda one: one.last, kind="text", heading="Last rating", is_wide=True),
 ]
 
 _AGREEMENT: list[Field[CriterionAgreement]] = [
-    Field(
-        "criterion",
-        lambda one: one.criterion,
-        kind="text",
-        heading="Criterion",
-        text=lambda one: one.criterion or "all",
-    ),
+    Field("criterion", lambda one: one.criterion, kind="text", heading="Criterion",
+          text=lambda one: one.criterion or "all"),
     Field("n", lambda one: one.n, kind="whole number", heading="Shared cases"),
     Field("n_raters", lambda one: one.n_raters, kind="whole number", heading="Raters"),
     Field("alpha", lambda one: one.alpha, kind="interval", heading="Krippendorff's alpha"),
@@ -154,11 +139,11 @@ _AGREEMENT: list[Field[CriterionAgreement]] = [
 ]  # fmt: skip
 
 
-def progress_as_json(study: Study, found: StudyProgress) -> dict[str, Any]:
+def progress_as_json(found: StudyProgress) -> dict[str, Any]:
     """Return the output of `medhelm study status NAME --json`."""
     return {
-        **summary_as_json(study, found),
-        "raters": [fields_json(_RATERS, row) for row in _rows(study, found)],
+        **fields_json(SUMMARY, found),
+        "raters": [fields_json(_RATERS, one) for one in found.raters],
         "agreement": [
             fields_json(_AGREEMENT, one) | {"alpha": estimate_json(one.alpha)} for one in found.agreement if one.n
         ],
@@ -168,67 +153,47 @@ def progress_as_json(study: Study, found: StudyProgress) -> dict[str, Any]:
     }
 
 
-def _rows(study: Study, found: StudyProgress) -> list[_RaterRow]:
-    roles = {rater.id: rater.role for rater in study.raters}
-    return [_RaterRow(roles[one.rater], one) for one in found.raters]
+DIFFER: Mapping[InstrumentForm, str] = {
+    InstrumentForm.GRADES: "by more than a point",
+    InstrumentForm.CHECKS: "on a criterion with points, or by more than a point of harm,",
+    InstrumentForm.PREFERENCE: "in the side that they prefer",
+}
+"""Form -> the way in which raters differ."""
 
 
-def progress_to_text(study: Study, found: StudyProgress) -> str:
+def differences_sentence(found: StudyProgress) -> str:
+    """Return the number of cases on which raters differ, of those that several have rated."""
+    rated = f"Of {plural(found.n_several, 'case')} that several raters rated"
+    return f"{rated}, raters differ {DIFFER[form_of(found.study)]} on {len(found.disagreements)}."
+
+
+def progress_to_text(found: StudyProgress) -> str:
     """Return raters, agreement so far, and what needs attention."""
-    parts = [f"{study.title}: {found.state}, {found.n_complete} of {found.n_cases} cases rated"]
-    parts.append(fields_table(_RATERS, _rows(study, found)).rstrip("\n"))
+    parts = [f"{found.study.title}: {found.state}, {found.n_complete} of {found.n_cases} cases rated"]
+    parts.append(fields_table(_RATERS, found.raters).rstrip("\n"))
     agreement = [one for one in found.agreement if one.n]
     if agreement:
         parts.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters so far").rstrip("\n"))
-    notes = list(
-        dict.fromkeys(
-            f"No interval of alpha: {one.alpha.reason}."
-            for one in agreement
-            if one.alpha.value is not None and one.alpha.reason
-        )
-    )
-    notes += found.deviations
-    if found.disagreements:
-        n = len(found.disagreements)
-        notes.append(f"Raters differ by more than one point on {plural(n, 'case')}.")
+    reasons = dict.fromkeys(one.alpha.reason for one in agreement if one.alpha.value is not None and one.alpha.reason)
+    notes = [*(f"No interval of alpha: {reason}." for reason in reasons), *found.deviations]
+    notes += [differences_sentence(found)] if found.disagreements else []
     if found.unassigned:
         notes.append(f"{plural(len(found.unassigned), 'case')} of raters who left are open.")
     parts += ["\n".join(f"- {note}" for note in notes)] if notes else []
     return "\n\n".join(parts) + "\n"
 
 
-class StudySummary(NamedTuple):
-    """A study in the list of all."""
-
-    study: Study
-    found: StudyProgress
-
-
-_SUMMARY: list[Field[StudySummary]] = [
+SUMMARY: list[Field[StudyProgress]] = [
     Field("study", lambda one: one.study.name, kind="text", heading="Study"),
     Field("title", lambda one: one.study.title, kind="text", heading="Title", drop=1),
-    Field("state", lambda one: str(one.found.state), kind="text", heading="State"),
+    Field("state", lambda one: str(one.state), kind="text", heading="State"),
     Field("n_raters", lambda one: len(one.study.raters), kind="whole number", heading="Raters"),
-    Field("n_cases", lambda one: one.found.n_cases, kind="whole number", heading="Cases"),
-    Field("n_complete", lambda one: one.found.n_complete, kind="whole number", heading="Rated"),
-    Field(
-        "created",
-        lambda one: one.study.created,
-        kind="text",
-        heading="Planned",
-        text=lambda one: one.study.created[:10],
-    ),
-]
-
-
-def summary_as_json(study: Study, found: StudyProgress) -> dict[str, Any]:
-    """Return a study as one of the list of all."""
-    return fields_json(_SUMMARY, StudySummary(study, found))
-
-
-def summaries_table(found: Sequence[StudySummary]) -> str:
-    """Return the table of all studies of a store."""
-    return fields_table(_SUMMARY, found)
+    Field("n_cases", lambda one: one.n_cases, kind="whole number", heading="Cases"),
+    Field("n_complete", lambda one: one.n_complete, kind="whole number", heading="Rated"),
+    Field("created", lambda one: one.study.created, kind="text", heading="Planned",
+          text=lambda one: one.study.created[:10]),
+]  # fmt: skip
+"""The fields of a study in the list of all."""
 
 
 # --- the outcome ------------------------------------------------------------------------------------------------------
@@ -362,28 +327,14 @@ _FORMS = {
     InstrumentForm.PREFERENCE: "one of two texts preferred",
 }
 
-_INSTRUMENTS: list[Field[Instrument]] = [
+INSTRUMENTS: list[Field[Instrument]] = [
     Field("name", lambda one: one.name, kind="text", heading="Instrument"),
     Field("title", lambda one: one.title, kind="text", heading="Title"),
     Field("form", lambda one: str(one.form), kind="text", heading="Form", text=lambda one: _FORMS[one.form]),
     Field("criteria", lambda one: [each.name for each in one.criteria], kind="texts", heading="Criteria",
           text=lambda one: len(one.criteria) or "the benchmark's"),
 ]  # fmt: skip
-
-
-def instruments_as_json(found: Sequence[Instrument]) -> dict[str, Any]:
-    """Return the output of `medhelm study instruments --json`."""
-    return {"instruments": [fields_json(_INSTRUMENTS, one) for one in found]}
-
-
-def instruments_table(found: Sequence[Instrument]) -> str:
-    """Return the table of instruments."""
-    return fields_table(_INSTRUMENTS, found)
-
-
-def instrument_as_json(found: Instrument) -> dict[str, Any]:
-    """Return the output of `medhelm study instruments NAME --json`."""
-    return INSTRUMENT_FORM.write(found)
+"""The fields of an instrument in the list of all."""
 
 
 def instrument_to_text(found: Instrument) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import combinations, pairwise
+from typing import TypedDict
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from medhelm.analysis.agreement.reliability import rater_effect
 from medhelm.analysis.means import t_quantile
 from medhelm.extensions.study.plans.design import (
     GAP_OF_REPEATS,
-    AssignmentRules,
     DesignCase,
     assign,
     mark_shared,
@@ -33,8 +33,16 @@ from medhelm.extensions.study.types import Assignment, CaseKind
 Given = Mapping[str, tuple[Assignment, ...]]
 
 
+class Rules(TypedDict):
+    """Further arguments of `assign`."""
+
+    raters_per_shared_case: int
+    repeated: float
+    seed: int
+
+
 @st.composite
-def designs(draw: st.DrawFn) -> tuple[list[DesignCase], list[DesignCase], list[str], AssignmentRules]:
+def designs(draw: st.DrawFn) -> tuple[list[DesignCase], list[DesignCase], list[str], Rules]:
     """Draw cases of some models on some instances, raters, and rules."""
     n_models, n_instances = draw(st.integers(1, 5)), draw(st.integers(1, 25))
     n_raters = draw(st.integers(2, 7))
@@ -49,17 +57,17 @@ def designs(draw: st.DrawFn) -> tuple[list[DesignCase], list[DesignCase], list[s
         DesignCase(items=(f"c{n}",), models=("m0",), instance=f"c{n}") for n in range(draw(st.integers(0, 3)))
     ]
     repeated = draw(st.sampled_from([0.0, 0.1, 0.3]))
-    rules = AssignmentRules(raters_per_shared_case=k, repeated=repeated, seed=draw(st.integers(0, 99)))
+    rules = Rules(raters_per_shared_case=k, repeated=repeated, seed=draw(st.integers(0, 99)))
     return cases, calibration, [f"r{n}" for n in range(n_raters)], rules
 
 
 @given(designs())
 def test_loads_models_and_shared_cases_are_balanced(
-    design: tuple[list[DesignCase], list[DesignCase], list[str], AssignmentRules],
+    design: tuple[list[DesignCase], list[DesignCase], list[str], Rules],
 ) -> None:
     cases, calibration, raters, rules = design
-    given = assign(cases, calibration, raters, rules)
-    assert given == assign(cases, calibration, raters, rules)
+    given = assign(cases, calibration, raters, **rules)
+    assert given == assign(cases, calibration, raters, **rules)
     once = {rater: [one.items[0] for one in _of(own, CaseKind.SINGLE, CaseKind.SHARED)] for rater, own in given.items()}
     loads = [len(own) for own in once.values()]
     assert max(loads) - min(loads) <= 1
@@ -67,17 +75,17 @@ def test_loads_models_and_shared_cases_are_balanced(
         counts = [sum(item.startswith(f"{model[1:]}/") for item in own) for own in once.values()]
         assert max(counts) - min(counts) <= 1
     raters_of = Counter(item for own in once.values() for item in own)
-    assert raters_of == {case.items[0]: rules.raters_per_shared_case if case.is_shared else 1 for case in cases}
+    assert raters_of == {case.items[0]: rules["raters_per_shared_case"] if case.is_shared else 1 for case in cases}
     assert all(len(set(own)) == len(own) for own in once.values())
 
 
 @given(designs())
 def test_calibration_comes_first_and_repeats_come_late(
-    design: tuple[list[DesignCase], list[DesignCase], list[str], AssignmentRules],
+    design: tuple[list[DesignCase], list[DesignCase], list[str], Rules],
 ) -> None:
     cases, calibration, raters, rules = design
     instance = {case.items[0]: case.instance for case in cases}
-    for own in assign(cases, calibration, raters, rules).values():
+    for own in assign(cases, calibration, raters, **rules).values():
         assert [one.number for one in own] == list(range(1, len(own) + 1))
         kinds = [one.kind for one in own]
         n = len(calibration)
@@ -92,7 +100,7 @@ def test_calibration_comes_first_and_repeats_come_late(
                 first[one.items[0]] = one.number
         n_main = len(first)
         n_repeated = sum(kind is CaseKind.REPEATED for kind in kinds)
-        assert n_repeated == min(round(rules.repeated * n_main), max(n_main - GAP_OF_REPEATS + 1, 0))
+        assert n_repeated == min(round(rules["repeated"] * n_main), max(n_main - GAP_OF_REPEATS + 1, 0))
         counts = Counter(instance[item] for item in first)
         if counts and max(counts.values()) <= n_main - max(counts.values()) and not n_repeated:
             names = [instance[one.items[0]] for one in own[n:]]
@@ -105,7 +113,7 @@ def test_completions_of_one_instance_are_far_apart_and_pairs_of_raters_meet_equa
         for model in "abcd"
         for n in range(30)
     ]
-    given = assign(cases, [], ["r1", "r2", "r3", "r4"], AssignmentRules(seed=5))
+    given = assign(cases, [], ["r1", "r2", "r3", "r4"], seed=5)
     raters_of: dict[str, list[str]] = defaultdict(list)
     for rater, own in given.items():
         last: dict[str, int] = {}
@@ -129,7 +137,7 @@ def test_sides_of_pairs_are_balanced_for_each_model_and_rater(n_models: int, n: 
     ]
     seen = Counter(model for case in cases for model in case.models)
     assert max(seen.values()) - min(seen[model] for model in models) <= 1
-    for own in assign(cases, [], [f"r{one}" for one in range(n_raters)], AssignmentRules(seed=seed)).values():
+    for own in assign(cases, [], [f"r{one}" for one in range(n_raters)], seed=seed).values():
         left, right = (Counter(one.items[side].partition("/")[0] for one in own) for side in (0, 1))
         assert all(abs(left[model] - right[model]) <= 1 for model in models)
 
@@ -137,7 +145,7 @@ def test_sides_of_pairs_are_balanced_for_each_model_and_rater(n_models: int, n: 
 def test_too_few_raters_are_refused() -> None:
     case = DesignCase(items=("a",), models=("m",), instance="i", is_shared=True)
     with pytest.raises(ValueError, match="too few"):
-        assign([case], [], ["r1"], AssignmentRules())
+        assign([case], [], ["r1"])
 
 
 # --- precision --------------------------------------------------------------------------------------------------------
@@ -156,7 +164,7 @@ def test_the_precision_that_was_wanted_is_reached(wanted: float, n_raters: int, 
     ]
     raters = [f"r{number}" for number in range(n_raters)]
     given = np.zeros((n, n_raters), dtype=bool)
-    for rater, own in assign(cases, [], raters, AssignmentRules()).items():
+    for rater, own in assign(cases, [], raters).items():
         given[[int(one.items[0]) for one in own], raters.index(rater)] = True
     shares = (given / given.sum(axis=1, keepdims=True)).sum(axis=0) / n
     rng = np.random.default_rng(1)

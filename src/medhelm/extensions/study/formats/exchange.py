@@ -18,16 +18,9 @@ from typing import Any
 from medhelm.domain import Benchmark
 from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, ErrorCollector, Problem, UserError
+from medhelm.extensions.study import journal
 from medhelm.extensions.study.files import EventKind, digest_of, events, note, rows_of
 from medhelm.extensions.study.instruments import HARM
-from medhelm.extensions.study.journal import (
-    cases_of,
-    instrument_of_case,
-    problems_of,
-    ratings_of,
-    record,
-    refuse_if_final,
-)
 from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts, definitions_of
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
@@ -287,9 +280,9 @@ OpenRater = Callable[[FileOrigin], RaterCases]
 
 def rater_cases(store: Store, study: Study, rater_id: str) -> RaterCases:
     """Return the cases of a rater with their texts and latest ratings. Raises: UserError for an unknown rater."""
-    latest = ratings_of(store, study, rater_id)
+    latest = journal.ratings_of(store, study, rater_id)
     found, gone = [], []
-    for assignment in cases_of(store, study, rater_id):
+    for assignment in journal.cases_of(store, study, rater_id):
         try:
             texts = case_texts(store, study, assignment)
         except CaseGoneError:
@@ -300,7 +293,7 @@ def rater_cases(store: Store, study: Study, rater_id: str) -> RaterCases:
             OfflineCase(
                 number=assignment.number,
                 benchmark=study.item(assignment.items[0]).benchmark,
-                instrument=instrument_of_case(study, assignment),
+                instrument=journal.instrument_of_case(study, assignment),
                 texts=texts,
                 rating=row.rating if row else None,
                 revision=row.revision if row else 0,
@@ -456,7 +449,7 @@ class OfflineAnswers:
         rating = CaseRating(grades=self._grades, not_judged=self._not_judged, source=source, **more)
         self._problems += (
             Problem(f"{place}: {text}")
-            for text in problems_of(rating, self.case.questions, self.case.texts.completions)
+            for text in journal.problems_of(rating, self.case.questions, self.case.texts.completions)
         )
         return rating if is_given(rating) else None
 
@@ -525,7 +518,7 @@ def import_files(
         _refuse_twice(returned)
     for one in {found.rater for _, found, _ in returned}:
         with errors.collect():
-            refuse_if_final(events(store, study.name), one)
+            journal.refuse_if_final(events(store, study.name), one)
     errors.raise_all("Nothing was recorded.")
     return [_record_file(store, study, *one, replaces=replaces, by=by) for one in returned]
 
@@ -547,14 +540,7 @@ def _is_same(one: CaseRating, other: CaseRating) -> bool:
 
 
 def _record_file(
-    store: Store,
-    study: Study,
-    path: Path,
-    file: ReturnedFile,
-    known: RaterCases,
-    *,
-    replaces: bool,
-    by: str,
+    store: Store, study: Study, path: Path, file: ReturnedFile, known: RaterCases, *, replaces: bool, by: str
 ) -> ImportedFile:
     """Record the ratings of one file."""
     rows = rows_of(store, study.name, file.rater)
@@ -567,7 +553,7 @@ def _record_file(
         if state == "kept" and replaces:
             state = "revised"
         if state in ("new", "revised"):
-            record(store, study, file.rater, one.number, _with_new_seconds(one, rating, rows))
+            journal.record(store, study, file.rater, one.number, _with_new_seconds(one, rating, rows))
         done[state].append(one.number)
     note(store, study.name, EventKind.IMPORTED, by, rater=file.rater, text=str(file.source))
     cases = {name: tuple(numbers) for name, numbers in done.items()}

@@ -17,18 +17,8 @@ from typing import Any
 
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.extensions.study.formats.exchange import (
-    FORMAT,
-    OfflineCase,
-    OpenRater,
-    RaterCases,
-    ReturnedFile,
-    ReturnedRating,
-    is_given,
-    load_json,
-    origin_of,
-    refusal,
-)
+from medhelm.extensions.study.formats import exchange
+from medhelm.extensions.study.formats.exchange import OfflineCase, OpenRater, RaterCases, ReturnedFile, ReturnedRating
 from medhelm.extensions.study.journal import problems_of
 from medhelm.extensions.study.pages import PACKAGE, environment
 from medhelm.extensions.study.rate_pages import case_values
@@ -94,7 +84,7 @@ def _data(cases: RaterCases) -> dict[str, Any]:
     origin = {"study": cases.study.name, "plan": cases.plan, "rater": cases.rater}
     last = len(cases.cases) + len(cases.gone)
     file = f"{cases.study.name}-{cases.rater}-ratings.json"
-    return {"format": FORMAT, **origin, "file": file, "last": last, "cases": own}
+    return {"format": exchange.FORMAT, **origin, "file": file, "last": last, "cases": own}
 
 
 def _case_template(case: OfflineCase) -> str:
@@ -130,12 +120,12 @@ def _program() -> str:
 
 def read_html_ratings(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read the ratings that the HTML file saved. Raises: ConfigError with everything that is wrong."""
-    content = load_json(path)
+    content = exchange.load_json(path)
     listed = content.get("ratings") if isinstance(content, dict) else None
-    if not isinstance(listed, list) or content.get("format") != FORMAT:
+    if not isinstance(listed, list) or content.get("format") != exchange.FORMAT:
         text = "is not a file with ratings that the HTML file of a study saved, or was saved by another version."
-        raise refusal(path, text)
-    cases = open_rater(origin_of(content))
+        raise exchange.refusal(path, text)
+    cases = open_rater(exchange.origin_of(content))
     problems: list[Problem] = []
     found: dict[int, ReturnedRating] = {}
     for place, one in enumerate(listed, 1):
@@ -164,7 +154,7 @@ def _returned(one: Any, cases: RaterCases) -> ReturnedRating | None:
     rating = read_rating(fields, case.questions)
     if wrong := list(problems_of(rating, case.questions, case.texts.completions)):
         raise UserError(" ".join(wrong))
-    if not is_given(rating):
+    if not exchange.is_given(rating):
         return None
     revision = one["revision"] if type(one.get("revision")) is int else 0
     return ReturnedRating(number=case.number, revision=revision, rating=replace(rating, source=RatingSource.HTML_FILE))

@@ -14,22 +14,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem
-from medhelm.extensions.study.formats.exchange import (
-    CANNOT_JUDGE,
-    TITLES,
-    OfflineAnswers,
-    OfflineCase,
-    OpenRater,
-    RaterCases,
-    ReturnedFile,
-    ReturnedRating,
-    choices,
-    common_fields,
-    load_json,
-    origin_of,
-    refusal,
-    scale_in_words,
-)
+from medhelm.extensions.study.formats import exchange
+from medhelm.extensions.study.formats.exchange import OfflineCase, OpenRater, RaterCases, ReturnedFile, ReturnedRating
 from medhelm.extensions.study.types import CaseRating, InstrumentCriterion, MarkedPassage, MarkKind, RatingSource
 
 GRADE, REASON, MARKS, COMMENT = "grade_", "reason_", "marks_", "comment"
@@ -54,7 +40,7 @@ def write_label_studio(cases: RaterCases) -> dict[str, bytes]:
 def _keys(cases: Sequence[OfflineCase]) -> list[str]:
     """Return the texts that any of the cases has, in the order of reading."""
     found = {*_rated(cases[0]), *(key for one in cases for key in one.shown)}
-    return [key for key in TITLES if key in found]
+    return [key for key in exchange.TITLES if key in found]
 
 
 def _task(cases: RaterCases, case: OfflineCase, own: Sequence[OfflineCase]) -> dict[str, Any]:
@@ -62,7 +48,9 @@ def _task(cases: RaterCases, case: OfflineCase, own: Sequence[OfflineCase]) -> d
     data |= {"case": case.number, "digest": case.digest, "revision": case.revision}
     data |= {key: case.shown.get(key, "") for key in _keys(own)}
     if not case.instrument.criteria:
-        data |= {name: case.fields[name].question if name in case.fields else "" for name in common_fields(own)}
+        data |= {
+            name: case.fields[name].question if name in case.fields else "" for name in exchange.common_fields(own)
+        }
     task: dict[str, Any] = {"data": data}
     if case.rating:
         task["annotations"] = [{"result": list(results(case))}]
@@ -104,13 +92,13 @@ def _configuration(cases: Sequence[OfflineCase]) -> bytes:
     SubElement(view, "Header", value="Case $case")
     rated = _rated(cases[0])
     for key in _keys(cases):
-        SubElement(view, "Header", value=TITLES[key], size="4")
+        SubElement(view, "Header", value=exchange.TITLES[key], size="4")
         if key in rated:
             labels = SubElement(view, "Labels", name=MARKS + key, toName=key)
             for kind in MarkKind:
                 SubElement(labels, "Label", value=str(kind))
         SubElement(view, "Text", name=key, value=f"${key}")
-    for name, question in common_fields(cases).items():
+    for name, question in exchange.common_fields(cases).items():
         _ask(view, name, question, rated[0], is_own=name.startswith("criterion_") and not cases[0].instrument.criteria)
     SubElement(view, "Header", value="Comment", size="4")
     SubElement(view, "TextArea", name=COMMENT, toName=rated[0], rows="3", maxSubmissions="1", editable="true")
@@ -122,12 +110,12 @@ def _configuration(cases: Sequence[OfflineCase]) -> bytes:
 def _ask(view: Element, name: str, question: InstrumentCriterion, text: str, *, is_own: bool) -> None:
     """Add a question. `is_own`: True if each task has its own words for it."""
     SubElement(view, "Header", value=f"${name}" if is_own else question.question, size="4")
-    if scale := scale_in_words(question):
+    if scale := exchange.scale_in_words(question):
         SubElement(view, "Header", value=scale, size="6")
     asked = SubElement(view, "Choices", name=GRADE + name, toName=text, choice="single-radio", showInline="true")
-    for label in (*choices(question), CANNOT_JUDGE):
+    for label in (*exchange.choices(question), exchange.CANNOT_JUDGE):
         SubElement(asked, "Choice", value=label)
-    shown = {"visibleWhen": "choice-selected", "whenTagName": GRADE + name, "whenChoiceValue": CANNOT_JUDGE}
+    shown = {"visibleWhen": "choice-selected", "whenTagName": GRADE + name, "whenChoiceValue": exchange.CANNOT_JUDGE}
     why = SubElement(view, "View", shown)
     reason = {"name": REASON + name, "toName": text, "placeholder": "Why can you not judge this?"}
     SubElement(why, "TextArea", {**reason, "maxSubmissions": "1", "editable": "true"})
@@ -138,7 +126,7 @@ def _ask(view: Element, name: str, question: InstrumentCriterion, text: str, *, 
 
 def read_label_studio(path: Path, open_rater: OpenRater) -> ReturnedFile:
     """Read an export of Label Studio in the format JSON. Raises: ConfigError with everything that is wrong."""
-    content = load_json(path)
+    content = exchange.load_json(path)
     tasks = content if isinstance(content, list) else []
     whole = [one for one in tasks if isinstance(one, dict) and isinstance(one.get("data"), dict)]
     if (
@@ -147,11 +135,11 @@ def read_label_studio(path: Path, open_rater: OpenRater) -> ReturnedFile:
         or not all(isinstance(one.get("annotations"), list | None) for one in whole)
     ):
         text = "is not an export of Label Studio in the format JSON: its tasks need `data` and `annotations`."
-        raise refusal(path, f"{text} Choose `JSON`, not `JSON-MIN`.")
-    origins = {origin_of(one["data"]) for one in whole}
+        raise exchange.refusal(path, f"{text} Choose `JSON`, not `JSON-MIN`.")
+    origins = {exchange.origin_of(one["data"]) for one in whole}
     if len(origins) > 1:
         text = "holds tasks of several studies or raters. Export the tasks of one rater."
-        raise refusal(path, text)
+        raise exchange.refusal(path, text)
     cases = open_rater(origins.pop())
     problems: list[Problem] = []
     found: dict[int, ReturnedRating] = {}
@@ -213,12 +201,12 @@ class _AnnotationReader:
                 self._read_result(field, value if isinstance(value, dict) else {})
             except ValueError as error:
                 self._problems.append(Problem(f"{self._task}, {field}: {error}"))
-        reader = OfflineAnswers(self._case, self._problems)
+        reader = exchange.OfflineAnswers(self._case, self._problems)
         for name, question in self._case.fields.items():
             answer, reason = self._answers.get(name, ""), self._reasons.get(name, "")
             places = (f"{self._task}, {GRADE}{name}", f"{self._task}, {REASON}{name}")
             # A reason stays in the export after the choice has changed, where the field is hidden.
-            reader.read(question.name, answer, reason if answer == CANNOT_JUDGE else "", places)
+            reader.read(question.name, answer, reason if answer == exchange.CANNOT_JUDGE else "", places)
         seconds = annotation.get("lead_time")
         return reader.rating(
             RatingSource.LABEL_STUDIO,

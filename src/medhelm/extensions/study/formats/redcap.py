@@ -16,19 +16,8 @@ from pathlib import Path
 
 from medhelm.domain.text import group_title
 from medhelm.errors import ConfigError, Problem
-from medhelm.extensions.study.formats.exchange import (
-    CANNOT_JUDGE,
-    TITLES,
-    FileOrigin,
-    OfflineAnswers,
-    OfflineCase,
-    OpenRater,
-    RaterCases,
-    ReturnedFile,
-    ReturnedRating,
-    common_fields,
-    refusal,
-)
+from medhelm.extensions.study.formats import exchange
+from medhelm.extensions.study.formats.exchange import OfflineCase, OpenRater, RaterCases, ReturnedFile, ReturnedRating
 from medhelm.extensions.study.types import InstrumentCriterion, RatingSource
 from medhelm.io.spreadsheets import Spreadsheet, clean_cell, guarded, read_spreadsheet
 
@@ -127,14 +116,14 @@ def project_fields(cases: Sequence[OfflineCase]) -> list[RedcapField]:
     """Return the variables of a project with cases of one instrument."""
     fields = [RedcapField(name="record_id", label="Record", kind="text")]
     fields += (RedcapField(name=name, label=group_title(name), kind="text", annotation=HIDDEN) for name in _KEPT)
-    for key, title in TITLES.items():
+    for key, title in exchange.TITLES.items():
         for number in range(1, max(len(_parts(one.shown.get(key, ""))) for one in cases) + 1):
             label = title if number == 1 else f"{title}, continued ({number})"
             name = _text_name(key, number)
             fields.append(RedcapField(name=name, label=label, annotation=FIXED, logic=f"[{name}] <> ''"))
     is_own = not cases[0].instrument.criteria
-    names = variable_names(list(common_fields(cases)))
-    for number, (field, question) in enumerate(common_fields(cases).items(), 1):
+    names = variable_names(list(exchange.common_fields(cases)))
+    for number, (field, question) in enumerate(exchange.common_fields(cases).items(), 1):
         fields += _question_fields(number, names[field], question, is_own=is_own and field.startswith("criterion_"))
     return [*fields, RedcapField(name="comment", label="Comment on the case")]
 
@@ -171,7 +160,7 @@ def variable_names(fields: Sequence[str]) -> dict[str, str]:
     >>> list(variable_names(["accuracy", "comment", "correct_in_all_numbers_a", "correct_in_all_numbers_b"]).values())
     ['accuracy', 'comment_2', 'correct_in_all_number', 'correct_in_all_numb_2']
     """
-    taken = {"record_id", "comment", *_KEPT, *TITLES, f"{FORM}_complete"}
+    taken = {"record_id", "comment", *_KEPT, *exchange.TITLES, f"{FORM}_complete"}
     found = {}
     for field in fields:
         start = re.sub(r"[^a-z0-9]+", "_", field.lower())[: MOST_NAME - 5].strip("_") or "question"
@@ -223,11 +212,12 @@ def read_redcap(path: Path, open_rater: OpenRater) -> ReturnedFile:
         text = f"has no column `{missing[0]}`. Export all fields of the form from REDCap, as CSV."
         raise ConfigError(str(path), [Problem(text, sheet.line)])
     origins = {
-        FileOrigin(**{key: _cell(cells, columns[key]) for key in ("study", "plan", "rater")}) for _, cells in sheet.rows
+        exchange.FileOrigin(**{key: _cell(cells, columns[key]) for key in ("study", "plan", "rater")})
+        for _, cells in sheet.rows
     }
     if len(origins) != 1:
         text = "holds no records." if not origins else "holds records of several studies or raters. Export one rater's."
-        raise refusal(path, text)
+        raise exchange.refusal(path, text)
     cases = open_rater(origins.pop())
     reading = _RecordsReader(sheet, cases)
     ratings = [rating for line, cells in sheet.rows if (rating := reading.rating(line, cells))]
@@ -262,7 +252,7 @@ class _RecordsReader:
             number: (columns, names)
             for _, own in cases.by_instrument()
             for columns in [_columns(sheet, {one.name: one.label for one in project_fields(own)})]
-            for names in [variable_names(list(common_fields(own)))]
+            for names in [variable_names(list(exchange.common_fields(own)))]
             for number in (one.number for one in own)
         }
         self._kept = _columns(sheet, {name: group_title(name) for name in _KEPT})
@@ -282,11 +272,11 @@ class _RecordsReader:
         self._seen.add(case.number)
         columns, names = self._groups[case.number]
         found: list[Problem] = []
-        reader = OfflineAnswers(case, found)
+        reader = exchange.OfflineAnswers(case, found)
         for field, question in case.fields.items():
             name = names[field]
             answer = self._answer(_cell(cells, columns.get(name)), question)
-            reason = _cell(cells, columns.get(f"{name}_why")) if answer == CANNOT_JUDGE else ""
+            reason = _cell(cells, columns.get(f"{name}_why")) if answer == exchange.CANNOT_JUDGE else ""
             reader.read(question.name, answer, reason, (name, f"{name}_why"))
         rating = reader.rating(RatingSource.REDCAP, "the record", comment=_cell(cells, columns.get("comment")))
         self.problems += (Problem(one.text, line) for one in found)
@@ -298,5 +288,5 @@ class _RecordsReader:
         """Return an answer as `parse_answer` reads it, from the code or the label of a choice."""
         for code, label in codes(question).items():
             if clean_cell(cell).casefold() in (code, clean_cell(label).casefold()):
-                return CANNOT_JUDGE if code == UNKNOWN else code
+                return exchange.CANNOT_JUDGE if code == UNKNOWN else code
         return cell

@@ -15,22 +15,8 @@ from typing import Any
 
 from medhelm.domain.text import group_title, listed, value_in_words
 from medhelm.errors import ConfigError, DataError, Problem
-from medhelm.extensions.study.formats.exchange import (
-    CANNOT_JUDGE,
-    FORMAT,
-    TITLES,
-    FileOrigin,
-    OfflineAnswers,
-    OfflineCase,
-    OpenRater,
-    RaterCases,
-    ReturnedFile,
-    ReturnedRating,
-    choices,
-    digest_of_texts,
-    refusal,
-    scale_in_words,
-)
+from medhelm.extensions.study.formats import exchange
+from medhelm.extensions.study.formats.exchange import OfflineCase, OpenRater, RaterCases, ReturnedFile, ReturnedRating
 from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.rating_form import cases_in_words
 from medhelm.extensions.study.types import CaseRating, InstrumentCriterion, RatingSource
@@ -54,7 +40,7 @@ _LINES, _LINE = 22, 85
 _INSTRUCTIONS = (
     "Fill in the yellow cells of the sheet Cases. They turn green when they are filled in.",
     "Each case has its texts first, and below them the questions. The sheet Rubric has the questions and their scales.",
-    f'If you cannot judge something, choose "{CANNOT_JUDGE}" and write why into the last column.',
+    f'If you cannot judge something, choose "{exchange.CANNOT_JUDGE}" and write why into the last column.',
     "Leave a cell empty if you have not decided yet. Rate on your own: do not discuss cases with other raters.",
     "To see one case alone, choose its number with the arrow at the head of the column Case.",
     "Save the file as .xlsx under its name and return it. Do not copy, move or delete rows or sheets.",
@@ -74,7 +60,7 @@ def write_workbook(cases: RaterCases) -> dict[str, bytes]:
         sheet = write_form(workbook, "Cases", COLUMNS, rows, n_frozen=2)
         _color(workbook, sheet, len(rows))
         known: list[Sequence[FormCell]] = [
-            [_MARK, cases.study.name, FORMAT],
+            [_MARK, cases.study.name, exchange.FORMAT],
             ["plan", cases.plan],
             ["rater", cases.rater],
         ]
@@ -125,11 +111,17 @@ def _case_rows(case: OfflineCase, n_cases: int) -> Iterator[Sequence[FormCell]]:
     yield case.number, f"Case {case.number} of {n_cases}", "", "", ""
     for key, text in case.shown.items():
         for number, part in enumerate(readable_parts(text), 1):
-            yield case.number, TITLES[key] if number == 1 else f"{TITLES[key]} ({number})", part, "", ""
+            yield (
+                case.number,
+                exchange.TITLES[key] if number == 1 else f"{exchange.TITLES[key]} ({number})",
+                part,
+                "",
+                "",
+            )
     rating = case.rating or CaseRating()
     for number, one in enumerate(case.questions, 1):
-        scale = scale_in_words(one)
-        labels = [*choices(one), CANNOT_JUDGE]
+        scale = exchange.scale_in_words(one)
+        labels = [*exchange.choices(one), exchange.CANNOT_JUDGE]
         answer = AnswerCell(
             rule=choice_rule(labels),
             title=group_title(one.name),
@@ -199,7 +191,7 @@ def read_workbook(path: Path, open_rater: OpenRater) -> ReturnedFile:
     try:
         sheets = read_sheets(path)
     except DataError as error:
-        raise refusal(path, str(error).removeprefix(f"{path}: ")) from None
+        raise exchange.refusal(path, str(error).removeprefix(f"{path}: ")) from None
     reading = _WorkbookReader(path, sheets, open_rater)
     ratings = reading.ratings()
     if reading.problems:
@@ -221,10 +213,10 @@ class _WorkbookReader:
         if hidden is None or not found:
             what = "sheet Cases, with its header," if hidden else "hidden sheet Study"
             text = f"has no {what}. Is it a workbook of `medhelm study export`? Copy the answers into a fresh one."
-            raise refusal(path, text)
+            raise exchange.refusal(path, text)
         self._known = {_text(row[0]): (_text(row[1]), _text(row[2])) for row in hidden if len(row) > 2}
         study, plan, rater = (self._known.get(key, ("", ""))[0] for key in (_MARK, "plan", "rater"))
-        self.cases = open_rater(FileOrigin(study=study, plan=plan, rater=rater))
+        self.cases = open_rater(exchange.FileOrigin(study=study, plan=plan, rater=rater))
         if len(found) > 1:
             text = f"the sheets {listed([f'`{one.name}`' for one, _ in found])} hold cases. Delete all but one of them."
             self.problems.append(Problem(text))
@@ -274,7 +266,7 @@ class _WorkbookReader:
             return
         found = _PART.fullmatch(part)
         title, place = (found[1], int(found[2])) if found else (part, 1)
-        if title in TITLES.values():
+        if title in exchange.TITLES.values():
             own.texts.setdefault((title, place), shown)
         if answer or words:
             what = f"this row of case {case.number}, {value_in_words(part)}, has no question."
@@ -282,7 +274,7 @@ class _WorkbookReader:
 
     def _rating(self, case: OfflineCase, own: _CaseRows) -> ReturnedRating | None:
         """Return the rating of a case; None if nothing is filled in."""
-        reader = OfflineAnswers(case, self.problems)
+        reader = exchange.OfflineAnswers(case, self.problems)
         misplaced, comment, place, _ = own.answers.pop(COMMENT, ("", "", "", ""))
         if misplaced:
             text = "a comment goes into the column Your words. If the answers have shifted by a row, move them back."
@@ -293,8 +285,8 @@ class _WorkbookReader:
         if rating is None:
             return None
         digest, revision = self._known.get(str(case.number), ("", ""))
-        shown = [own.texts[key] for title in TITLES.values() for key in sorted(own.texts) if key[0] == title]
-        if not digest or digest_of_texts(shown) != digest:
+        shown = [own.texts[key] for title in exchange.TITLES.values() for key in sorted(own.texts) if key[0] == title]
+        if not digest or exchange.digest_of_texts(shown) != digest:
             text = f"the texts of case {case.number} are not those that were exported: its rows were moved, changed or"
             self.problems.append(Problem(f"{own.first}: {text} deleted. Copy its answers into a fresh workbook."))
         return ReturnedRating(number=case.number, revision=int(revision or 0), rating=rating)

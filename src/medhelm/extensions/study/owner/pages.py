@@ -26,50 +26,15 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
-from medhelm.extensions.study.access import (
-    LINK_DAYS,
-    MOST_DAYS,
-    NewLink,
-    Person,
-    Role,
-    links_of,
-    new_link,
-    revoke,
-    state_of_link,
-)
+from medhelm.extensions.study import access
+from medhelm.extensions.study.access import NewLink, Person, Role
 from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
-from medhelm.extensions.study.files import (
-    DECISIONS,
-    Event,
-    EventKind,
-    events,
-    note,
-    read_study,
-    studies,
-)
+from medhelm.extensions.study.files import DECISIONS, Event, EventKind, events, note, read_study, studies
 from medhelm.extensions.study.formats.exchange import export_files, import_files
 from medhelm.extensions.study.journal import case_key
 from medhelm.extensions.study.outcome import close_study, outcome_of
-from medhelm.extensions.study.owner import plan
-from medhelm.extensions.study.owner.plan import known_definitions
-from medhelm.extensions.study.owner.views import (
-    Names,
-    agreement_view,
-    difference_row,
-    differences_sentence,
-    finding_rows,
-    is_final,
-    layout_of,
-    list_row,
-    live_values,
-    missing_ratings,
-    notices,
-    open_differences,
-    plan_facts,
-    rater_row,
-    results_view,
-    tally,
-)
+from medhelm.extensions.study.owner import plan, views
+from medhelm.extensions.study.owner.views import Names
 from medhelm.extensions.study.pages import (
     STUDIES,
     address_of_link,
@@ -84,7 +49,7 @@ from medhelm.extensions.study.plans.identification import Finding, identificatio
 from medhelm.extensions.study.progress import Disagreement, StudyState, progress, rated_cases, revision_of
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, definitions_of
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
-from medhelm.extensions.study.views import criterion_title
+from medhelm.extensions.study.views import criterion_title, differences_sentence
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
 from medhelm.io.http.pages import PageNotFound
 from medhelm.results.agreement import agreement, verdict
@@ -241,7 +206,7 @@ def list_page(request: Request) -> Response:
 
 def _list_row(store: Store, study: Study) -> dict[str, Any]:
     names = Names(study=study, is_owner=True, titles=titles_of(store, study))
-    return list_row(study, progress(store, study), events(store, study.name), names)
+    return views.list_row(progress(store, study), events(store, study.name), names)
 
 
 def titles_of(store: Store, study: Study) -> dict[str, str]:
@@ -252,26 +217,26 @@ def titles_of(store: Store, study: Study) -> dict[str, str]:
 def study_page(visit: Visit) -> Response:
     """Return the page of a study: progress, agreement, differences, and results after the close."""
     found, names, study = progress(visit.store, visit.study), visit.names, visit.study
-    access = _access_texts(visit) if visit.is_owner else {}
-    raters = [rater_row(one, study.rater(one.rater), names) for one in found.raters]
+    links = _access_texts(visit) if visit.is_owner else {}
+    raters = [views.rater_row(one, names) for one in found.raters]
     for row in raters:
         row["address"] = f"{visit.address}/raters/{row['id']}"
-        row["access"] = access.get(str(row["id"]), "No link yet")
-    differences = [difference_row(one, study, names, visit.happened) for one in found.disagreements]
+        row["access"] = links.get(str(row["id"]), "No link yet")
+    differences = [views.difference_row(one, names, visit.happened) for one in found.disagreements]
     for one in differences:
         one["address"] = f"{visit.address}/adjudication/{one['path']}"
     is_closed = found.state is StudyState.CLOSED
     values = {
         "state": found.state,
         "purpose": study.purpose,
-        "layout": layout_of(found, len(visit.happened)),
-        "tally": tally(found),
+        "layout": views.layout_of(found, len(visit.happened)),
+        "tally": views.tally(found),
         "raters": raters,
-        "agreement": agreement_view(found, study),
+        "agreement": views.agreement_view(found),
         "differences": differences,
-        "differences_sentence": differences_sentence(found, study),
-        "flagged": finding_rows(_findings(visit), names, with_model=is_closed) if visit.is_owner else [],
-        "plan": plan_facts(study, names),
+        "differences_sentence": differences_sentence(found),
+        "flagged": views.finding_rows(_findings(visit), names, with_model=is_closed) if visit.is_owner else [],
+        "plan": views.plan_facts(names),
         "deviations": found.deviations,
         "events": [names.event(one) for one in reversed(visit.happened)] if visit.is_owner else [],
         "people": _people(visit) if visit.is_owner else [],
@@ -283,7 +248,7 @@ def study_page(visit: Visit) -> Response:
 def _results(visit: Visit) -> dict[str, Any]:
     """Return the results of a closed study, with the jury and the card of its frozen ratings."""
     found = outcome_of(visit.store, visit.study)
-    view = results_view(found, visit.study, visit.names)
+    view = views.results_view(found, visit.names)
     cards = {one.card.name: one.card for one in stored_ratings(visit.store) if one.card.name in found.ratings}
     facts = [fact for card in cards.values() for fact in study_facts(card)]
     return {**view, "card": [*facts, *view["facts"]], "jury": _jury(visit, found.ratings)}
@@ -295,7 +260,7 @@ def _jury(visit: Visit, names: Sequence[str]) -> list[str]:
         return ["Preferences are not compared with the grades of judges."]
     key = (str(visit.store.folder), visit.study.name, visit.study.created)
     if key not in _known_verdicts:
-        definitions = list(known_definitions(visit.request, visit.store).values())
+        definitions = list(plan.known_definitions(visit.request, visit.store).values())
         try:
             _known_verdicts[key] = [
                 sentence
@@ -315,7 +280,7 @@ _known_verdicts: dict[tuple[str, str, str], list[str]] = {}
 def progress_json(visit: Visit) -> Response:
     """Return the numbers of a study's page, for the script that renews them."""
     found = progress(visit.store, visit.study)
-    values = {"layout": layout_of(found, len(visit.happened)), "values": live_values(found, visit.study)}
+    values = {"layout": views.layout_of(found, len(visit.happened)), "values": views.live_values(found)}
     return JSONResponse(values)
 
 
@@ -336,8 +301,8 @@ _known_findings: dict[tuple[str, str, str], list[Finding]] = {}
 def _access_texts(visit: Visit) -> dict[str, str]:
     """Return person -> the state of the latest link."""
     found: dict[str, str] = {}
-    for link in links_of(visit.store, visit.study.name):
-        found.setdefault(link.person, f"Link {state_of_link(link)}")
+    for link in access.links_of(visit.store, visit.study.name):
+        found.setdefault(link.person, f"Link {access.state_of_link(link)}")
     users = {rater.id: rater.user for rater in visit.study.raters if rater.user}
     return {**{rater: f"Single sign-on as {user}" for rater, user in users.items()}, **found}
 
@@ -345,9 +310,9 @@ def _access_texts(visit: Visit) -> dict[str, str]:
 def _people(visit: Visit) -> list[dict[str, str]]:
     """Return the people besides raters who have a link: further owners, and readers."""
     found: dict[str, dict[str, str]] = {}
-    for link in links_of(visit.store, visit.study.name):
+    for link in access.links_of(visit.store, visit.study.name):
         if link.role is not Role.RATER:
-            found.setdefault(link.person, {"id": link.person, "role": link.role, "access": state_of_link(link)})
+            found.setdefault(link.person, {"id": link.person, "role": link.role, "access": access.state_of_link(link)})
     return list(found.values())
 
 
@@ -370,7 +335,7 @@ def _rater_page(
     found = progress(visit.store, visit.study)
     own = next(one for one in found.raters if one.rater == rater_id)
     rater = visit.study.rater(rater_id)
-    links = [one for one in links_of(visit.store, visit.study.name) if one.person == rater_id]
+    links = [one for one in access.links_of(visit.store, visit.study.name) if one.person == rater_id]
     user = f"single sign-on user {rater.user}" if rater.user else ""
     values = {
         "address": f"{visit.address}/raters/{rater_id}",
@@ -380,11 +345,11 @@ def _rater_page(
         "problems_heading": "Nothing was recorded." if problems else "",
         "n_complete": own.n_complete,
         "n_cases": own.n_cases,
-        "notices": list(notices(own)),
+        "notices": list(views.notices(own)),
         "is_open": found.state is not StudyState.CLOSED and not own.has_left,
-        "links": [state_of_link(one) for one in links],
-        "days": LINK_DAYS,
-        "most_days": MOST_DAYS,
+        "links": [access.state_of_link(one) for one in links],
+        "days": access.LINK_DAYS,
+        "most_days": access.MOST_DAYS,
         "formats": list(FORMAT_TITLES.items()),
         **({"done": done} if done else {}),
         "n_open_cases": len(found.unassigned) if own.has_left and found.state is not StudyState.CLOSED else 0,
@@ -399,7 +364,7 @@ def make_link(visit: Visit) -> Response:
 
 def revoke_access(visit: Visit) -> Response:
     """End the access of a rater."""
-    revoke(visit.store, visit.study.name, _rater_id(visit), by=visit.by)
+    access.revoke(visit.store, visit.study.name, _rater_id(visit), by=visit.by)
     return _done(f"{visit.address}/raters/{_rater_id(visit)}", "revoked")
 
 
@@ -407,7 +372,7 @@ def change_person(visit: Visit) -> Response:
     """Make a link for another owner or a reader, or end that person's access."""
     person = visit.text("person").lower()
     if visit.text("action") == "revoke":
-        revoke(visit.store, visit.study.name, person, by=visit.by)
+        access.revoke(visit.store, visit.study.name, person, by=visit.by)
         return _done(visit.address, "revoked")
     role = Role.OWNER if visit.text("role") == Role.OWNER else Role.READER
     return _show_link(visit, person, role, visit.address)
@@ -416,8 +381,8 @@ def change_person(visit: Visit) -> Response:
 def _show_link(visit: Visit, person: str, role: Role, back: str) -> Response:
     days = visit.text("days")
     if not (days.isascii() and days.isdigit()):
-        raise UserError(f"The days must be a whole number from 1 to {MOST_DAYS}. No link was made.")
-    link = new_link(visit.store, visit.study.name, person, role, days=int(days), by=visit.by)
+        raise UserError(f"The days must be a whole number from 1 to {access.MOST_DAYS}. No link was made.")
+    link = access.new_link(visit.store, visit.study.name, person, role, days=int(days), by=visit.by)
     address, name = address_of_link(visit.request, link), visit.names.rater(person)
     values = {
         "address": back,
@@ -471,14 +436,14 @@ def case_page(visit: Visit) -> Response:
         }
         for name in asked
     ]
-    row = difference_row(found, study, names, visit.happened)
+    row = views.difference_row(found, names, visit.happened)
     values = {
         **row,
         "raters": list(map(names.rater, rated)),
         "grades": rows,
         "comments": [rating.comment for rating in rated.values()],
         "texts": texts,
-        "model": listed([study.item(one).model for one in found.items]) if is_final(visit.happened) else "",
+        "model": listed([study.item(one).model for one in found.items]) if views.is_final(visit.happened) else "",
     }
     return visit.page("study_case.html", str(row["title"]), values)
 
@@ -593,7 +558,7 @@ def withdraw_rater(visit: Visit) -> Response:
     keeps = visit.text("discard") != "yes"
     reason, revision = visit.text("reason"), visit.revision
     withdraw(visit.store, visit.study, rater, visit.by, reason, keep_ratings=keeps, revision=revision)
-    revoke(visit.store, visit.study.name, rater, by=visit.by)
+    access.revoke(visit.store, visit.study.name, rater, by=visit.by)
     return _done(f"{visit.address}/raters/{rater}", "withdrawn")
 
 
@@ -606,7 +571,7 @@ def give_to_others(visit: Visit) -> Response:
 def close_page(visit: Visit) -> Response:
     """Return what is missing, and ask whether to close the study."""
     found = progress(visit.store, visit.study)
-    values = {"missing_cases": missing_ratings(found, visit.names), "n_differ": open_differences(found)}
+    values = {"missing_cases": views.missing_ratings(found, visit.names), "n_differ": views.open_differences(found)}
     return visit.page("study_close.html", "Close the study?", values)
 
 

@@ -17,7 +17,7 @@ from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResu
 from medhelm.extensions.study.outcome import ModelGrade, StudyOutcome
 from medhelm.extensions.study.plans.identification import Finding, FindingKind
 from medhelm.extensions.study.progress import CaseState, Disagreement, RaterProgress, StudyProgress, StudyState, form_of
-from medhelm.extensions.study.types import InstrumentForm, Rater, Study
+from medhelm.extensions.study.types import InstrumentForm, Study
 from medhelm.extensions.study.views import (
     FINDING_TITLES,
     SHARE,
@@ -142,8 +142,9 @@ def _figure(key: str, label: str, value: object, *, total: int | None = None, no
     return {"key": key, "label": label, "value": value, "total": total, "note": note}
 
 
-def rater_row(one: RaterProgress, rater: Rater, names: Names) -> dict[str, object]:
+def rater_row(one: RaterProgress, names: Names) -> dict[str, object]:
     """Return a rater's progress."""
+    rater = names.study.rater(one.rater)
     about = [rater.id if names.rater(rater.id) != rater.id else "", rater.role]
     return {
         "id": one.rater,
@@ -176,7 +177,7 @@ def notices(one: RaterProgress) -> Iterable[str]:
         yield f"{plural(one.repeats.n, 'case')} rated twice: {near} of the grades within a point."
 
 
-def live_values(found: StudyProgress, study: Study) -> dict[str, object]:
+def live_values(found: StudyProgress) -> dict[str, object]:
     """Return key -> what the page shows there, for the script that renews the page."""
     values: dict[str, object] = {}
     for figure in tally(found):
@@ -185,9 +186,9 @@ def live_values(found: StudyProgress, study: Study) -> dict[str, object]:
             values[key] = figure["value"]
         else:
             values |= {key: _of(found.n_complete, found.n_cases), f"{key}.n": found.n_complete}
-    names = Names(study=study, is_owner=False, titles={})
+    names = Names(study=found.study, is_owner=False, titles={})
     for one in found.raters:
-        row = rater_row(one, study.rater(one.rater), names)
+        row = rater_row(one, names)
         key = f"rater.{one.rater}"
         values |= {key: _of(one.n_complete, one.n_cases), f"{key}.n": one.n_complete}
         values |= {f"{key}.time": row["time"], f"{key}.cannot": row["cannot"]}
@@ -209,7 +210,7 @@ def layout_of(found: StudyProgress, n_events: int) -> str:
 # --- agreement and differences ----------------------------------------------------------------------------------------
 
 
-def agreement_view(found: StudyProgress, study: Study) -> dict[str, object]:
+def agreement_view(found: StudyProgress) -> dict[str, object]:
     """Return the agreement of raters by criterion, in words where they can be justified."""
     rows = [
         {
@@ -224,7 +225,7 @@ def agreement_view(found: StudyProgress, study: Study) -> dict[str, object]:
         for one in found.agreement
     ]
     first = found.agreement[0] if found.agreement else None
-    is_near = form_of(study) is InstrumentForm.GRADES
+    is_near = form_of(found.study) is InstrumentForm.GRADES
     return {
         "rows": rows if first and any(one.n for one in found.agreement) else [],
         "near": "Within a point" if is_near else "Not on opposite sides" if first and first.near else "The same",
@@ -262,24 +263,10 @@ def _share(found: Estimate | None) -> str:
     return MISSING if found is None else percent(found.value)
 
 
-DIFFER: Mapping[InstrumentForm, str] = {
-    InstrumentForm.GRADES: "by more than a point",
-    InstrumentForm.CHECKS: "on a criterion with points, or by more than a point of harm,",
-    InstrumentForm.PREFERENCE: "in the side that they prefer",
-}
-"""Form -> the way in which raters differ."""
-
-
-def differences_sentence(found: StudyProgress, study: Study) -> str:
-    """Return the number of cases on which raters differ, of those that several have rated."""
-    rated = f"Of {plural(found.n_several, 'case')} that several raters rated"
-    return f"{rated}, raters differ {DIFFER[form_of(study)]} on {len(found.disagreements)}."
-
-
-def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequence[Event]) -> dict[str, object]:
+def difference_row(one: Disagreement, names: Names, happened: Sequence[Event]) -> dict[str, object]:
     """Return a case on which raters differ."""
     is_open = one.state in (CaseState.DIFFERS, CaseState.UNDECIDED) and not is_final(happened)
-    can_send = is_open and bool(possible_adjudicators(study, one.items, happened))
+    can_send = is_open and bool(possible_adjudicators(names.study, one.items, happened))
     state = CASE_STATES[one.state].format(adjudicator=names.rater(one.adjudicator))
     raters = sorted({rater for grades in one.grades.values() for rater in grades})
     by_rater = [
@@ -290,7 +277,7 @@ def difference_row(one: Disagreement, study: Study, names: Names, happened: Sequ
         "item": " ".join(one.items),
         "path": one.items[0],
         "title": names.case(one.items),
-        "benchmark": names.benchmark(study.item(one.items[0]).benchmark),
+        "benchmark": names.benchmark(names.study.item(one.items[0]).benchmark),
         "criteria": [criterion_title(name) for name in one.grades],
         "grades": [(names.rater(rater), grades) for rater, grades in by_rater],
         "state": "All raters have it" if one.state is CaseState.DIFFERS and is_open and not can_send else state,
@@ -329,8 +316,9 @@ def _cases_in_words(kind: FindingKind, items: Sequence[str], names: Names) -> st
 # --- plan and close ---------------------------------------------------------------------------------------------------
 
 
-def plan_facts(study: Study, names: Names) -> list[tuple[str, str]]:
+def plan_facts(names: Names) -> list[tuple[str, str]]:
     """Return the plan of a study, label by label."""
+    study = names.study
     design, instruments = study.design, study.instruments.values()
     several = f"{plural(study.n_shared, 'case')} by {design.raters_per_shared_case} raters each"
     found = [
@@ -368,22 +356,22 @@ def open_differences(found: StudyProgress) -> int:
     return sum(one.state is not CaseState.ADJUDICATED for one in found.disagreements)
 
 
-def list_row(study: Study, found: StudyProgress, happened: Sequence[Event], names: Names) -> dict[str, object]:
+def list_row(found: StudyProgress, happened: Sequence[Event], names: Names) -> dict[str, object]:
     """Return the row of a study in the list of all."""
     active = [one for one in found.raters if not one.has_left]
     n_done = sum(one.n_cases > 0 and not one.n_left for one in active)
     closed = next((one.time for one in happened if one.kind is EventKind.CLOSED), "")
     return {
-        "name": study.name,
-        "title": study.title,
+        "name": names.study.name,
+        "title": names.study.title,
         "state": found.state,
         "n_complete": found.n_complete,
         "n_cases": found.n_cases,
         "raters": f"{plural(len(active), 'rater')}{f', {n_done} finished' if n_done else ''}",
-        "benchmarks": list(map(names.benchmark, study.benchmarks)),
-        "n_models": len(study.models),
-        "instrument": listed(list(dict.fromkeys(one.title for one in study.instruments.values())), 2),
-        "created": time_text(study.created),
+        "benchmarks": list(map(names.benchmark, names.study.benchmarks)),
+        "n_models": len(names.study.models),
+        "instrument": listed(list(dict.fromkeys(one.title for one in names.study.instruments.values())), 2),
+        "created": time_text(names.study.created),
         "closed": time_text(closed),
         "is_open": found.state is not StudyState.CLOSED,
     }
@@ -392,11 +380,11 @@ def list_row(study: Study, found: StudyProgress, happened: Sequence[Event], name
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def results_view(found: StudyOutcome, study: Study, names: Names) -> dict[str, Any]:
+def results_view(found: StudyOutcome, names: Names) -> dict[str, Any]:
     """Return the results of a closed study, without the jury and the card."""
     return {
         "sentence": _sentence(found, names),
-        "tables": [_table(one) for one in result_tables(study, found, names.titles)],
+        "tables": [_table(one) for one in result_tables(names.study, found, names.titles)],
         "notes": list(_notes(found)),
         "comments": [
             {

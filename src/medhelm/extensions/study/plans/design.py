@@ -39,18 +39,6 @@ class DesignCase:
     """True if several raters get it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignmentRules:
-    """Rules for giving cases to raters."""
-
-    raters_per_shared_case: int = 2
-    """Raters of a shared case."""
-    repeated: float = 0.0
-    """Share of a rater's cases that come a second time."""
-    seed: int = 0
-    """Seed of all that is by chance."""
-
-
 def mark_shared(numbers: int, share: float) -> list[bool]:
     """Mark a share of a sequence, evenly spread.
 
@@ -83,7 +71,10 @@ def assign(
     cases: Sequence[DesignCase],
     calibration: Sequence[DesignCase],
     raters: Sequence[str],
-    rules: AssignmentRules,
+    *,
+    raters_per_shared_case: int = 2,
+    repeated: float = 0.0,
+    seed: int = 0,
 ) -> dict[str, tuple[Assignment, ...]]:
     """Give cases to raters, and put each rater's list in order.
 
@@ -91,17 +82,18 @@ def assign(
     instance far apart; a repetition comes at least `GAP_OF_REPEATS` cases after the first time. Of a pair, the side of
     each model is random, and each model is on the left as often as on the right, up to one, for each rater.
 
-    Parameters: cases, in the order in which they are given out; raters, at least as many as a shared case needs.
+    Parameters: cases, in the order in which they are given out; raters, at least as many as a shared case needs;
+    repeated, share of a rater's cases that come a second time.
     Returns: rater -> cases. Equal arguments give equal results. Raises: ValueError for too few raters.
     """
-    rng = np.random.default_rng(rules.seed)
-    if not raters or (any(case.is_shared for case in cases) and len(raters) < rules.raters_per_shared_case):
-        raise ValueError(f"{len(raters)} raters are too few for cases with {rules.raters_per_shared_case}")
+    rng = np.random.default_rng(seed)
+    if not raters or (any(case.is_shared for case in cases) and len(raters) < raters_per_shared_case):
+        raise ValueError(f"{len(raters)} raters are too few for cases with {raters_per_shared_case}")
     first_sides = _sides(calibration, rng)
     given: dict[str, tuple[Assignment, ...]] = {}
-    for rater, own in _give_out(cases, raters, rules.raters_per_shared_case, rng).items():
+    for rater, own in _give_out(cases, raters, raters_per_shared_case, rng).items():
         ordered = _spread(own, rng)
-        n_repeated = round(rules.repeated * len(ordered))
+        n_repeated = round(repeated * len(ordered))
         sides = {id(case): items for case, items in zip(ordered, _sides(ordered, rng), strict=True)}
         rows = [(CaseKind.CALIBRATION, items) for items in first_sides]
         for case, is_repeated in _with_repeats(ordered, n_repeated, rng):

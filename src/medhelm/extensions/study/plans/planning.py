@@ -22,7 +22,7 @@ from medhelm.domain.text import is_benchmark_name, listed, plural
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.study.files import is_rater_id, studies
 from medhelm.extensions.study.instruments import RUBRIC, instrument_of, read_instrument
-from medhelm.extensions.study.plans.design import AssignmentRules, DesignCase, assign, mark_shared, pair_models
+from medhelm.extensions.study.plans.design import DesignCase, assign, mark_shared, pair_models
 from medhelm.extensions.study.plans.identification import Finding, FindingKind, identification_findings
 from medhelm.extensions.study.plans.precision import (
     Spread,
@@ -32,15 +32,7 @@ from medhelm.extensions.study.plans.precision import (
     rater_reach,
 )
 from medhelm.extensions.study.texts import case_texts
-from medhelm.extensions.study.types import (
-    CaseKind,
-    Instrument,
-    InstrumentForm,
-    Item,
-    Rater,
-    Study,
-    StudyDesign,
-)
+from medhelm.extensions.study.types import CaseKind, Instrument, InstrumentForm, Item, Rater, Study, StudyDesign
 from medhelm.results.comparable import BASELINE, default_tier, left_out_remarks, select_runs
 from medhelm.results.runs.selection import match_name
 from medhelm.storage.damage import intact_runs
@@ -115,12 +107,7 @@ class PlanOptions:
     )
     raters_per_shared_case: int = option("--raters-per-shared-case", "Raters of a shared case.", 2, least=2)
     repeated: float = option(
-        "--repeated",
-        "Share of a rater's cases that come a second time, 0 to 1.",
-        0.1,
-        least=0,
-        most=1,
-        metavar="SHARE",
+        "--repeated", "Share of a rater's cases that come a second time, 0 to 1.", 0.1, least=0, most=1, metavar="SHARE"
     )
     n_calibration: int = option(
         "--calibration", "Cases that all raters rate first; they do not count for models.", 3, least=0
@@ -248,6 +235,11 @@ class _Plan:
         return sorted({model for _, model in self.runs})
 
     @property
+    def n_raters(self) -> int:
+        """Raters without adjudicators."""
+        return sum(not one.is_adjudicator for one in self.raters)
+
+    @property
     def is_pairs(self) -> bool:
         return any(one.form is InstrumentForm.PREFERENCE for one in self.instruments.values())
 
@@ -369,7 +361,7 @@ class _Plan:
 
     def choose_number(self) -> None:
         """Choose the number of cases for each model, from the precision if one is wanted."""
-        options, n_raters = self.options, sum(not one.is_adjudicator for one in self.raters)
+        options, n_raters = self.options, self.n_raters
         self.spread = expected_spread(self.store, self.instruments, self.runs)
         self.n_cases = options.n_cases or USUAL_CASES
         if options.precision is not None:
@@ -433,10 +425,14 @@ class _Plan:
         cases = self._cases(drawn, rng)
         every = [item for own in (drawn, calibration) for items in own for item in items]
         raters = [rater.id for rater in self.raters if not rater.is_adjudicator]
-        rules = AssignmentRules(
-            raters_per_shared_case=options.raters_per_shared_case, repeated=options.repeated, seed=options.seed
+        given = assign(
+            cases,
+            [_case(items, is_shared=False) for items in calibration],
+            raters,
+            raters_per_shared_case=options.raters_per_shared_case,
+            repeated=options.repeated,
+            seed=options.seed,
         )
-        given = assign(cases, [_case(items, is_shared=False) for items in calibration], raters, rules)
         return Study(
             name=options.name,
             title=options.title.strip() or options.name.replace("_", " ").capitalize(),
@@ -531,10 +527,10 @@ class _Plan:
         """Return the precision to expect of a model's mean grade."""
         if self.spread is None or self.n_cases < 2:
             return None
-        options, n_raters = self.options, sum(not one.is_adjudicator for one in self.raters)
+        options = self.options
         shared, n_each = options.shared, options.raters_per_shared_case
         return ExpectedPrecision(
-            half_width=half_width(self.spread, self.n_cases, n_raters, shared=shared, n_each=n_each),
+            half_width=half_width(self.spread, self.n_cases, self.n_raters, shared=shared, n_each=n_each),
             without_raters=half_width(self.spread, self.n_cases, 0, shared=shared, n_each=n_each),
             source=self.spread.source,
         )
@@ -616,7 +612,7 @@ def _remarks(plan: _Plan, study: Study) -> Iterator[Remark]:
     if wanted and not any(case.kind is CaseKind.REPEATED for own in main for case in own):
         text = "No case is repeated: a repetition comes ten cases after the first time, and the lists are too short."
         yield Remark("no_repeated_cases", "", text)
-    n_raters = sum(not one.is_adjudicator for one in plan.raters)
+    n_raters = plan.n_raters
     if not plan.is_pairs and options.shared > 0 and n_raters < LEAST_RATERS:
         text = (
             f"With {plural(n_raters, 'rater')}, means of models hold for these raters only: how much raters differ in"
