@@ -32,7 +32,7 @@ from medhelm.extensions.study.decisions import reassign, send_to_adjudication, w
 from medhelm.extensions.study.files import DECISIONS, Event, EventKind, events, note, read_study, studies
 from medhelm.extensions.study.formats.exchange import export_files, import_files
 from medhelm.extensions.study.journal import case_key
-from medhelm.extensions.study.outcome import close_study, outcome_of
+from medhelm.extensions.study.outcome import close_study, final_deviations, outcome_of
 from medhelm.extensions.study.owner import plan, views
 from medhelm.extensions.study.owner.views import Names
 from medhelm.extensions.study.pages import (
@@ -237,7 +237,7 @@ def study_page(visit: Visit) -> Response:
         "differences_sentence": differences_sentence(found),
         "flagged": views.finding_rows(_findings(visit), names, with_model=is_closed) if visit.is_owner else [],
         "plan": views.plan_facts(names),
-        "deviations": found.deviations,
+        "deviations": final_deviations(visit.store, study, visit.happened) if is_closed else found.deviations,
         "events": [names.event(one) for one in reversed(visit.happened)] if visit.is_owner else [],
         "people": _people(visit) if visit.is_owner else [],
         "results": _results(visit) if is_closed else None,
