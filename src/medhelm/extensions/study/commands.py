@@ -25,6 +25,7 @@ from medhelm.extensions.study.instruments import instrument_names, read_instrume
 from medhelm.extensions.study.outcome import close_study, final_deviations
 from medhelm.extensions.study.plans.planning import PlanOptions, plan_study
 from medhelm.extensions.study.progress import StudyState, progress
+from medhelm.extensions.study.texts import titles_of
 from medhelm.extensions.study.types import INSTRUMENT_FORM
 from medhelm.extensions.study.views import finding_sentences, plan_as_json, plan_to_text
 from medhelm.results.formats.fields import fields_json, fields_table, plain_json
@@ -294,7 +295,7 @@ def close(shared: Shared, name: str, incomplete: bool) -> int:
     one = read_study(store, name)
     found = close_study(store, one, COMMAND_LINE, incomplete=incomplete)
     as_json = {key: value for key, value in plain_json(found).items() if key != "notes"}  # no words of raters
-    return _show(shared, as_json, views.outcome_to_text(one, found))
+    return _show(shared, as_json, views.outcome_to_text(one, found, titles_of(store, one)))
 
 
 @study.command("export")

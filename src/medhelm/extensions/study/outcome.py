@@ -584,8 +584,8 @@ def blinding(store: Store, study: Study) -> tuple[str, ...]:
     return (
         "Raters saw completions in one plain style, in an order drawn beforehand, without the names of models, their "
         "providers, costs or times.",
-        "Raters did not see each other's ratings; an adjudicator saw two of them, without names, after giving an own "
-        "one.",
+        "Raters did not see each other's ratings; an adjudicator saw those of a case, without names, after giving an "
+        "own one.",
         reference,
         told if flagged else "No completion names its model or carries markers of one.",
         "The owner saw no mean of a model before the close.",

@@ -595,7 +595,11 @@ def deviations(store: Store, study: Study, cases: Sequence[RatedCase], happened:
     for one in happened:
         if one.kind is EventKind.WITHDRAWN:
             n = sum(case.rater == one.rater and case.is_complete for case in cases)
-            counted = "the ratings given do not count" if one.rater in discarded else f"{plural(n, 'rating')} count"
+            counted = (
+                "the ratings given do not count"
+                if one.rater in discarded
+                else f"{plural(n, 'rating')} {'counts' if n == 1 else 'count'}"
+            )
             yield f"{one.rater} left the study on {one.time[:10]}; {counted}."
     counts = Counter(one.kind for one in happened)
     if n := counts[EventKind.REASSIGNED]:

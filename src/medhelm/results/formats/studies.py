@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from medhelm.domain.study import CardDesign, CardRater, StudyCard
@@ -88,8 +89,9 @@ def study_json(card: StudyCard) -> dict[str, Any]:
     return fields_json(STUDY_FIELDS, card)
 
 
-def study_facts(card: StudyCard) -> list[tuple[str, str]]:
-    """Return the card for people: heading and text, without empty ones."""
+def study_facts(card: StudyCard, titles: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """Return the card for people: heading and text, without empty ones. `titles`: benchmark -> its title, if known."""
+    card = replace(card, benchmarks=[(titles or {}).get(name, name) for name in card.benchmarks])
     found = [(one.heading, str(one.text(card) if one.text else one.get(card))) for one in STUDY_FIELDS if one.heading]
     return [(heading, text) for heading, text in found if text]
 

@@ -47,7 +47,7 @@ from medhelm.extensions.study.pages import (
 )
 from medhelm.extensions.study.plans.identification import Finding, identification_findings
 from medhelm.extensions.study.progress import Disagreement, StudyState, progress, rated_cases, revision_of
-from medhelm.extensions.study.texts import CaseGoneError, case_texts, definitions_of
+from medhelm.extensions.study.texts import CaseGoneError, case_texts, titles_of
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
 from medhelm.extensions.study.views import criterion_title, differences_sentence
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
@@ -209,11 +209,6 @@ def _list_row(store: Store, study: Study) -> dict[str, Any]:
     return views.list_row(progress(store, study), events(store, study.name), names)
 
 
-def titles_of(store: Store, study: Study) -> dict[str, str]:
-    """Return benchmark -> its name for people, of those whose definition can be found."""
-    return {name: one.title for name, one in definitions_of(store, study).items()}
-
-
 def study_page(visit: Visit) -> Response:
     """Return the page of a study: progress, agreement, differences, and results after the close."""
     found, names, study = progress(visit.store, visit.study), visit.names, visit.study
@@ -250,7 +245,7 @@ def _results(visit: Visit) -> dict[str, Any]:
     found = outcome_of(visit.store, visit.study)
     view = views.results_view(found, visit.names)
     cards = {one.card.name: one.card for one in stored_ratings(visit.store) if one.card.name in found.ratings}
-    facts = [fact for card in cards.values() for fact in study_facts(card)]
+    facts = [fact for card in cards.values() for fact in study_facts(card, visit.names.titles)]
     return {**view, "card": [*facts, *view["facts"]], "jury": _jury(visit, found.ratings)}
 
 

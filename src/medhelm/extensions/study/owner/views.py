@@ -464,9 +464,10 @@ def _two_places(value: float) -> str | None:
 def _notes(found: StudyOutcome) -> Iterator[str]:
     yield "Calibration cases and second ratings of the same rater do not enter these means."
     if found.n_adjudicated:
-        yield f"{plural(found.n_adjudicated, 'case')} went to adjudication; that rating counts as one more."
+        was = "was" if found.n_adjudicated == 1 else "were"
+        yield f"{plural(found.n_adjudicated, 'case')} {was} rated by an adjudicator, who counts as one more rater."
     if reasons := {one.mean.reason for one in found.means if one.mean.reason}:
-        yield f"Without an interval: {'; '.join(sorted(reasons))}."
+        yield f"{'; '.join(sorted(reasons))}."
 
 
 def _facts(found: StudyOutcome) -> list[tuple[str, str]]:

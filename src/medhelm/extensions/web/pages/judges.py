@@ -114,7 +114,9 @@ def _clinicians(site: Site, benchmark: str = "") -> dict[str, object] | None:
             if more
         ],
         "criteria": _cells((by_criterion, ["Benchmark", *criteria[0][1][1]])),
-        "studies": [study_facts(card) for card in found.studies if not benchmark or benchmark in card.benchmarks],
+        "studies": [
+            study_facts(card, found.titles) for card in found.studies if not benchmark or benchmark in card.benchmarks
+        ],
         "meaning": " ".join(MEANING.split()),
     }
 
