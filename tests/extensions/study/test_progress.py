@@ -178,7 +178,7 @@ def test_deviations_name_what_was_not_as_planned(store: Store) -> None:
     found = progress(store, STUDY).deviations
     for words in (
         "rater_2 left the study on 20",
-        "1 rating count.",
+        "1 rating counts.",
         "were given to others.",
         "A personal link was refused once",
         "1 rating was changed after the case had gone to adjudication",

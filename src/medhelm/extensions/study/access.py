@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.extensions.study.files import EventKind, is_rater_id, locked, note, read_study, study_folder
+from medhelm.extensions.study.files import EventKind, check_rater, is_rater_id, locked, note, read_study, study_folder
 from medhelm.io.line_files import read_lines, replace_lines
 from medhelm.storage.json_form import JsonForm, Nested, key_map
 from medhelm.storage.store import Store
@@ -196,11 +196,10 @@ def new_link(
     Sessions of the person continue. `by`: who makes it, for the events of the study.
     Raises: UserError for a rater that the study does not have, for an id that a person cannot have, or a wrong time.
     """
-    raters = [rater.id for rater in read_study(store, study_name).raters]
-    if role is Role.RATER and person not in raters:
-        known = suggestion(person, raters)
-        raise UserError(f"The study `{study_name}` has no rater `{person[:40]}`. {known}".rstrip())
-    if role is not Role.RATER and (person in raters or not is_rater_id(person)):
+    study = read_study(store, study_name)
+    if role is Role.RATER:
+        check_rater(study, person)
+    elif person in {rater.id for rater in study.raters} or not is_rater_id(person):
         raise UserError(
             f"`{person[:40]}` cannot be the id of someone who does not rate: use lower case letters, digits, `_` and "
             "`-`, at most 40, and not the id of a rater."

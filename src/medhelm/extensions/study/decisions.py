@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from medhelm.errors import UserError, suggestion
+from medhelm.errors import UserError
 from medhelm.extensions.study import files, progress
 from medhelm.extensions.study.files import Event, EventKind
 from medhelm.extensions.study.journal import case_key, cases_with, refuse_if_final
@@ -86,9 +86,7 @@ def withdraw(
     Parameters: reason, for the owner, not in the study's card; keep_ratings, False if the ratings given do not count.
     Raises: UserError for an unknown rater, one who has left, a closed study, or one that was changed meanwhile.
     """
-    known = [rater.id for rater in study.raters]
-    if rater_id not in known:
-        raise UserError(f"The study `{study.name}` has no rater `{rater_id[:40]}`. {suggestion(rater_id, known)}")
+    files.check_rater(study, rater_id)
     with files.locked(store, study.name):
         happened = files.events(store, study.name)
         refuse_if_final(happened)

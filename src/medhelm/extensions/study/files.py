@@ -166,6 +166,14 @@ def is_rater_id(text: str) -> bool:
     return _RATER.fullmatch(text) is not None
 
 
+def check_rater(study: Study, rater_id: str) -> None:
+    """Raise UserError for a rater that the study does not have."""
+    known = [rater.id for rater in study.raters]
+    if rater_id not in known:
+        hint = suggestion(rater_id, known)
+        raise UserError(f"The study `{study.name}` has no rater `{rater_id[:40]}`. {hint}".rstrip())
+
+
 def _check_raters(study: Study) -> None:
     """Raise UserError unless raters have different ids that can be names of files."""
     ids = [rater.id for rater in study.raters]

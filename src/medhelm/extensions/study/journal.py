@@ -53,8 +53,7 @@ def cases_of(store: Store, study: Study, rater_id: str) -> tuple[Assignment, ...
 
 def cases_with(study: Study, rater_id: str, happened: Iterable[Event]) -> tuple[Assignment, ...]:
     """Return the cases of a rater, given the events of the study. Raises: UserError for an unknown rater."""
-    if rater_id not in {rater.id for rater in study.raters}:
-        raise UserError(f"The study `{study.name}` has no rater `{rater_id[:40]}`.")
+    files.check_rater(study, rater_id)
     planned = study.assignments.get(rater_id, ())
     kinds = {EventKind.ADJUDICATION: CaseKind.ADJUDICATION, EventKind.REASSIGNED: CaseKind.SHARED}
     added = [one for one in happened if one.kind in kinds and one.rater == rater_id]

@@ -574,12 +574,12 @@ def _card(
 
 
 def blinding(store: Store, study: Study) -> tuple[str, ...]:
-    """Return sentences on what raters could not know, and on what may have told them."""
+    """Return sentences on what raters could not know, and on what may have revealed it."""
     flagged = {one.item for one in identification_findings(store, study)}
-    told = (
+    revealing = (
         f"In {len(flagged)} of {plural(len(study.items), 'completion')} a passage may give the model away, such as its "
     )
-    told += "name or a sentence that it often writes: raters may have recognized the model."
+    revealing += "name or a sentence that it often writes: raters may have recognized the model."
     reference = "Raters saw the reference." if study.shows_reference else "Raters did not see the reference."
     return (
         "Raters saw completions in one plain style, in an order drawn beforehand, without the names of models, their "
@@ -587,6 +587,6 @@ def blinding(store: Store, study: Study) -> tuple[str, ...]:
         "Raters did not see each other's ratings; an adjudicator saw those of a case, without names, after giving an "
         "own one.",
         reference,
-        told if flagged else "No completion names its model or carries markers of one.",
+        revealing if flagged else "No completion names its model or carries markers of one.",
         "The owner saw no mean of a model before the close.",
     )

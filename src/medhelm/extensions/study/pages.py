@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from medhelm import __version__
-from medhelm.domain.text import duration, listed, plural
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.study.access import NewLink, Person, Role, is_blocked, person_with
 from medhelm.extensions.study.files import PLAN, EventKind, note, read_study, study_folder
 from medhelm.extensions.study.types import Study
 from medhelm.io.http.mounted_pages import SiteServer, read_form, visitor_of
 from medhelm.io.http.pages import PageNotFound
-from medhelm.results.formats.markdown import rendered
-from medhelm.results.formats.tables import MISSING, decimal, percent, printable, significant, with_minus
+from medhelm.results.formats.templating import page_templates
 from medhelm.storage.store import Store, open_store
 
 PACKAGE = "medhelm.extensions.study"
@@ -46,32 +42,7 @@ SIGNED_IN_AGAIN_S = 12 * 3600.0
 _PERSON = "medhelm.person"
 
 
-# --- templates --------------------------------------------------------------------------------------------------------
-
-
-@cache
-def environment() -> Environment:
-    """Return the templates of this package, with escaping of everything and an error for every unknown name."""
-    made = Environment(
-        loader=PackageLoader(PACKAGE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
-    made.filters.update(
-        decimal=lambda value, places=2: MISSING if value is None else with_minus(decimal(value, places) or MISSING),
-        duration=lambda seconds: MISSING if seconds is None else duration(seconds),
-        listed=listed,
-        percent=percent,
-        plural=plural,
-        printable=printable,
-        rendered=rendered,
-        significant=significant,
-    )
-    made.globals.update(version=__version__, missing=MISSING)
-    return made
+# --- pages ------------------------------------------------------------------------------------------------------------
 
 
 def render(
@@ -89,7 +60,7 @@ def render(
         known["menu"] = [(entry.title, entry.path) for entry in server_of(request).menu] if is_owner else []
         known["sign_out"] = "/logout" if is_owner else f"{STUDIES}/{name}/logout"
         known["store_name"] = _store_name(request, name)
-    return HTMLResponse(environment().get_template(template).render({**known, **values}), status)
+    return HTMLResponse(page_templates(PACKAGE).get_template(template).render({**known, **values}), status)
 
 
 def _store_name(request: Request, name: str) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from http import HTTPStatus
 from urllib.parse import parse_qsl, quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,7 +23,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from medhelm import __version__
-from medhelm.domain.text import duration, group_title, listed, plural, short_count
+from medhelm.domain.text import group_title, plural, short_count
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.extensions.web.api import JSON, OPERATIONS, check_parameters, error_content, error_response, is_json_path
 from medhelm.extensions.web.marks import axis_mark
@@ -61,55 +61,34 @@ from medhelm.io.http.mounted_pages import (
     static_file,
 )
 from medhelm.io.http.pages import BadParameter, Download, Page, check_query, url_key
-from medhelm.results.formats.markdown import rendered, with_code
+from medhelm.results.formats.markdown import with_code
 from medhelm.results.formats.tables import (
-    MISSING,
-    decimal,
     money,
     p_text,
-    percent,
-    printable,
     signed,
-    significant,
     with_minus,
 )
+from medhelm.results.formats.templating import page_templates
 
 # --- templating -------------------------------------------------------------------------------------------------------
 
 
 @cache
 def environment() -> Environment:
-    """Return the templates of this package, with escaping of everything and an error for every unknown name."""
-    made = Environment(
-        loader=PackageLoader(PACKAGE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
+    """Return the templates of this package."""
+    made = page_templates(PACKAGE)
     made.filters.update(
-        decimal=lambda value, places=3: MISSING if value is None else with_minus(decimal(value, places) or MISSING),
         signed=signed,
         money=money,
         minus=with_minus,
         url_key=url_key,
         p_value=lambda p: p_text(p) or "",
         group_title=group_title,
-        plural=plural,
-        listed=listed,
-        duration=lambda seconds: MISSING if seconds is None else duration(seconds),
         short_count=short_count,
-        printable=printable,
-        percent=percent,
-        significant=significant,
-        rendered=rendered,
         with_code=with_code,
         terms_in=terms_in,
     )
     made.globals.update(
-        missing=MISSING,
-        version=__version__,
         axis_mark=axis_mark,
         has_route=lambda name: name in BY_NAME,
         explain=explain,

@@ -20,10 +20,11 @@ from medhelm.errors import ConfigError, Problem, UserError
 from medhelm.extensions.study.formats import exchange
 from medhelm.extensions.study.formats.exchange import OfflineCase, OpenRater, RaterCases, ReturnedFile, ReturnedRating
 from medhelm.extensions.study.journal import problems_of
-from medhelm.extensions.study.pages import PACKAGE, environment
+from medhelm.extensions.study.pages import PACKAGE
 from medhelm.extensions.study.rate_pages import case_values
 from medhelm.extensions.study.rating_form import form_values, rater_forms, read_rating
 from medhelm.extensions.study.types import CaseRating, RatingSource
+from medhelm.results.formats.templating import page_templates
 
 _STYLE, _CASES, _SCRIPT, _DATA = (f"<!-- {name} -->" for name in ("style", "cases", "script", "data"))
 """Places of the template that are filled after it was rendered. No text can hold them: `<` is escaped."""
@@ -34,7 +35,7 @@ _STYLE, _CASES, _SCRIPT, _DATA = (f"<!-- {name} -->" for name in ("style", "case
 
 def write_html_file(cases: RaterCases) -> dict[str, bytes]:
     """Return the file, under the end of its name."""
-    templates = environment()
+    templates = page_templates(PACKAGE)
     style, script = _static("rate_file.css", "rate.css"), _program()
     numbers = {one.number: one.benchmark for one in cases.cases}
     shell = templates.get_template("rate_file.html").render(
@@ -89,10 +90,10 @@ def _data(cases: RaterCases) -> dict[str, Any]:
 
 def _case_template(case: OfflineCase) -> str:
     """Return a `template` element with the form of a case."""
-    template = environment().get_template("rate_case.html")
+    template = page_templates(PACKAGE).get_template("rate_case.html")
     values = {
         **case_values(case.number, case.texts, case.instrument.form, CaseRating()),
-        "macros": environment().get_template("rate_macros.html").module,
+        "macros": page_templates(PACKAGE).get_template("rate_macros.html").module,
         "base": "",
         "revision": 0,
         "others": [],
