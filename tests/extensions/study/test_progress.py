@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -34,10 +33,7 @@ STUDY = make_study(
 )
 
 
-@pytest.fixture(autouse=True)
-def same_texts() -> Iterator[None]:
-    with shown_texts():
-        yield
+pytestmark = pytest.mark.usefixtures("same_texts")
 
 
 @pytest.fixture

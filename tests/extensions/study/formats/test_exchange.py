@@ -99,15 +99,14 @@ QUICK = {
 }
 """Kind of file -> form of the instrument in tests that are not long."""
 
+KINDS_AND_FORMS = [
+    pytest.param(kind, form, marks=() if form is QUICK[kind] else pytest.mark.long)
+    for kind in FORMATS
+    for form in InstrumentForm
+]
 
-@pytest.mark.parametrize(
-    ("kind", "form"),
-    [
-        pytest.param(kind, form, marks=() if form is QUICK[kind] else pytest.mark.long)
-        for kind in FORMATS
-        for form in InstrumentForm
-    ],
-)
+
+@pytest.mark.parametrize(("kind", "form"), KINDS_AND_FORMS)
 def test_ratings_come_back_as_they_were_given(
     studies: Studies, kind: str, form: InstrumentForm, tmp_path: Path
 ) -> None:
@@ -177,8 +176,7 @@ def _parts(files: Mapping[str, bytes]) -> Iterator[bytes]:
                     yield entry.filename.encode() + archive.read(entry).lower() + entry.comment
 
 
-@pytest.mark.parametrize("form", InstrumentForm)
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(("kind", "form"), KINDS_AND_FORMS)
 def test_no_file_tells_a_model(
     studies: Studies, kind: str, form: InstrumentForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
