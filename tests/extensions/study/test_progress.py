@@ -175,11 +175,11 @@ def test_deviations_name_what_was_not_as_planned(store: Store) -> None:
     found = progress(store, STUDY).deviations
     for words in (
         "rater_2 left the study on 20",
-        "1 rating count.",
+        "1 rating counts.",
         "were given to others.",
-        "A personal link was refused 1 time",
+        "A personal link was refused once",
         "1 rating was changed after the case had gone to adjudication",
-        "The clock went back 1 time while rater_1 was rating.",
+        "The clock went back once while rater_1 was rating.",
         "1 line of the study's files cannot be read, and is left out.",
     ):
         assert sum(words in text for text in found) == 1, (words, found)

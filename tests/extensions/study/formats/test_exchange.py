@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import UserError
-from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
+from medhelm.extensions.study.files import Event, EventKind, append_event, events, rows_of, write_study
 from medhelm.extensions.study.formats import exchange
 from medhelm.extensions.study.formats.exchange import (
     FORMATS,
@@ -34,7 +34,15 @@ from medhelm.extensions.study.formats.redcap import read_redcap
 from medhelm.extensions.study.formats.workbook import read_workbook
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.rating_form import form_values
-from medhelm.extensions.study.types import CaseRating, InstrumentForm, MarkedPassage, MarkKind, RatingSource, Study
+from medhelm.extensions.study.types import (
+    CaseRating,
+    InstrumentForm,
+    MarkedPassage,
+    MarkKind,
+    Rater,
+    RatingSource,
+    Study,
+)
 from medhelm.storage.privacy import read_exports
 from medhelm.storage.store import Store
 from tests.support.json_values import json_values
@@ -177,6 +185,18 @@ def test_no_file_tells_a_model(
     telling = replace(study, title=study.title + study.items[3].id, name=f"ward_{MODELS[0].partition('/')[0]}")
     cases = replace(rater_cases(store, study, "rater_1"), study=telling)
     assert leaks(FORMATS[kind](cases), study), "a planted leak is not found"
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_rater_without_cases_gets_no_file(tmp_path: Path, kind: str) -> None:
+    store, study = offline_study(tmp_path / "store", raters=["rater_1"])
+    study = replace(study, name="ward_2", raters=(*study.raters, Rater(id="dora", is_adjudicator=True)))
+    write_study(store, study)
+    written = export_study(store, study, tmp_path / "out", kind, by="owner")
+    assert written and not any("dora" in path.name for path in written)
+    assert [(one.kind, one.rater) for one in events(store, "ward_2")] == [(EventKind.EXPORTED, "rater_1")]
+    with pytest.raises(UserError, match="dora has no case"):
+        export_study(store, study, tmp_path / "more", kind, ["dora"], by="owner")
 
 
 def test_a_workbook_tells_neither_author_nor_time(studies: Studies) -> None:
