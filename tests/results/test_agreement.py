@@ -52,7 +52,7 @@ RATED = {"i1": (5, 1), "i2": (4, 3), "i3": (2, 4), "i4": (1, 4), "i5": (1, 5), "
 
 def defined(rubric: Rubric | None) -> Any:
     """A definition, as far as agreement looks at it."""
-    return SimpleNamespace(name="triage", aliases=("shc_triage",), rubric=rubric)
+    return SimpleNamespace(name="triage", title="Ward triage", aliases=("shc_triage",), rubric=rubric)
 
 
 HARM_IS_BAD = defined(

@@ -303,6 +303,7 @@ def test_a_comparison_of_two_models_has_their_difference_with_the_ratings(medhel
     assert "linicians" not in json.dumps(without)
 
 
+@pytest.mark.long
 def test_a_release_keeps_its_ratings_when_another_study_is_closed(medhelm: Medhelm, store: Path) -> None:
     places = ("--store", store, "--benchmarks", store.parent)
     assert medhelm("release", "before", *places).code == 0

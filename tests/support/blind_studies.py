@@ -43,6 +43,7 @@ from medhelm.extensions.study.types import (
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import Store
 from tests.support.made_once import made_once
+from tests.support.rated_studies import study_of
 from tests.support.stores import jury_of, make_model, make_record, make_run, write_run
 
 RATER, ADJUDICATED = "mara", 9
@@ -110,20 +111,18 @@ def _make_blind_study(folder: Path, instrument: str, world: World) -> None:
     kinds = [CaseKind.CALIBRATION, *(CaseKind.REPEATED if again else CaseKind.SHARED for again in seen[1:])]
     own = tuple(Assignment(number=n, kind=kinds[n - 1], items=one) for n, one in enumerate(cases, start=1))
     lists = {RATER: own, **dict.fromkeys(world.others, own)}
-    study = Study(
-        name=STUDY,
+    study = study_of(
+        items,
+        lists,
+        chosen,
         title="Letters to patients",
-        created="2026-01-01T00:00:00+00:00",
         purpose="Are these letters safe?",
         owner=f"Owner {world.number('owner')}",
+        raters=tuple(Rater(id=one, name=f"Dr. {world.number(one)}") for one in lists),
         design=StudyDesign(
             n_cases=8, n_calibration=1, raters_per_shared_case=2, shared=1.0, repeated=0.1, seed=world.seed
         ),
-        instruments={"letters": chosen},
         models=world.models,
-        items=tuple(items),
-        raters=tuple(Rater(id=one, name=f"Dr. {world.number(one)}") for one in lists),
-        assignments=lists,
         asks_harm=chosen.form is not InstrumentForm.PREFERENCE,
     )
     write_study(store, study)

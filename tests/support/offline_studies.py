@@ -17,13 +17,12 @@ from medhelm.extensions.study.types import (
     InstrumentCriterion,
     InstrumentForm,
     Item,
-    Rater,
     Study,
-    StudyDesign,
 )
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import Store
 from tests.support.made_once import made_once
+from tests.support.rated_studies import study_of
 from tests.support.stores import make_record, make_run, write_run
 
 MODELS = ("zebrafish/quokka-70b", "narwhal/okapi:latest")
@@ -116,19 +115,6 @@ def _study(store: Store, form: InstrumentForm, raters: Sequence[str], **changes:
     ]
     shown = pairs if form is InstrumentForm.PREFERENCE else [(one.id,) for one in items]
     cases = tuple(Assignment(number=n, kind=CaseKind.SHARED, items=one) for n, one in enumerate(shown, 1))
-    fields: dict[str, Any] = {
-        "name": "ward",
-        "title": "Discharge letters",
-        "created": "2026-01-01T00:00:00+00:00",
-        "design": StudyDesign(
-            n_cases=len(cases), n_calibration=0, raters_per_shared_case=2, shared=1.0, repeated=0.0, seed=7
-        ),
-        "instruments": {"letters": instrument_of_form(form)},
-        "models": MODELS,
-        "items": items,
-        "raters": tuple(Rater(id=one) for one in raters),
-        "assignments": dict.fromkeys(raters, cases),
-        "asks_harm": form is not InstrumentForm.PREFERENCE,
-        "shows_reference": True,
-    }
-    return Study(**(fields | changes))
+    asks_harm = form is not InstrumentForm.PREFERENCE
+    fields = {"title": "Discharge letters", "asks_harm": asks_harm, "shows_reference": True, **changes}
+    return study_of(items, dict.fromkeys(raters, cases), instrument_of_form(form), **fields)

@@ -40,11 +40,7 @@ CHECKS = (
 )
 PREFERENCE = (InstrumentCriterion(name="preference", question="Which is better?", low=-2, high=2),)
 
-_OF_FORM = {
-    InstrumentForm.GRADES: CRITERIA,
-    InstrumentForm.CHECKS: (),
-    InstrumentForm.PREFERENCE: PREFERENCE,
-}
+_OF_FORM = {InstrumentForm.GRADES: CRITERIA, InstrumentForm.CHECKS: (), InstrumentForm.PREFERENCE: PREFERENCE}
 
 
 @contextmanager
@@ -116,18 +112,31 @@ def make_study(
                 kind = CaseKind.REPEATED
             found.append(Assignment(number=number, kind=kind, items=one))
         assignments[rater] = tuple(found)
-    design = StudyDesign(n_cases=len(ids), n_calibration=0, raters_per_shared_case=2, shared=0.5, repeated=0.0, seed=7)
+    raters = tuple(Rater(id=one, is_adjudicator=one == adjudicator) for one in cases)
+    return study_of(
+        items,
+        assignments,
+        make_instrument(form),
+        **{"raters": raters, "models": tuple(models), "asks_harm": False, **changes},
+    )
+
+
+def study_of(
+    items: Sequence[Item], assignments: Mapping[str, tuple[Assignment, ...]], instrument: Instrument, **changes: Any
+) -> Study:
+    """Return the study `ward` of one benchmark, `letters`."""
     fields: dict[str, Any] = {
         "name": "ward",
         "title": "Ward",
         "created": "2026-01-01T00:00:00+00:00",
-        "design": design,
-        "instruments": {"letters": make_instrument(form)},
-        "models": tuple(models),
-        "items": items,
-        "raters": tuple(Rater(id=one, is_adjudicator=one == adjudicator) for one in cases),
+        "design": StudyDesign(
+            n_cases=len(items), n_calibration=0, raters_per_shared_case=2, shared=0.5, repeated=0.0, seed=7
+        ),
+        "instruments": {"letters": instrument},
+        "models": tuple(dict.fromkeys(one.model for one in items)),
+        "items": tuple(items),
+        "raters": tuple(Rater(id=one) for one in assignments),
         "assignments": assignments,
-        "asks_harm": False,
     }
     return Study(**(fields | changes))
 

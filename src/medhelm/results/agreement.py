@@ -112,6 +112,7 @@ def agreement(
         jury_from="file" if found.has_jury else "store",
         not_compared=not_compared,
         studies=found.studies,
+        titles={one.name: one.title for one in benchmarks} | {run.benchmark: run.title for run in runs.values()},
         remarks=(
             *found.remarks,
             *(remark for name in panels if name in chosen for remark in left_out_remarks(chosen[name].left_out)),
@@ -606,7 +607,7 @@ def verdict(found: JuryAgreement) -> list[str]:
     several = len(found.datasets) > 1
     sentences = []
     for name, one in found.datasets.items():
-        about = f"{name}: " if several else ""
+        about = f"{found.title(name)}: " if several else ""
         if why := found.not_compared.get(name):
             sentences.append(f"{about}The jury is not compared with clinicians: {why}. {_among_clinicians(one)}")
             continue
@@ -693,10 +694,10 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     """Return one row per benchmark; as text or Markdown also the verdict, remarks and meanings.
 
     Parameters: rule, agreement among clinicians from all ratings at once, or pair by pair as published; wide, True for
-    all coefficients, and for criteria, single judges and baselines. CSV has all columns.
+    all coefficients, and for criteria, single judges and baselines. CSV has all columns, and ids in place of titles.
     """
-    several = _with_combined(found)
     every = wide or format == "csv"
+    found = replace(found, titles={}) if format == "csv" else found
     rows, headers, drop = overview_table(found, rule, wide=every)
     overview = render(
         rows,
@@ -712,7 +713,7 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     hidden |= set() if wide else {"baseline_missing"}
     shown = [*map(str, (remark for remark in found.remarks if remark.code not in hidden))]
     for name, one in found.datasets.items():
-        shown += [f"{name}: {remark}" for remark in one.remarks if remark.code not in hidden]
+        shown += [f"{found.title(name)}: {remark}" for remark in one.remarks if remark.code not in hidden]
     if len(found.datasets) > 1:
         # A remark on one benchmark is not repeated for all benchmarks.
         known = {remark for one in found.datasets.values() for remark in one.remarks}
@@ -721,13 +722,14 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     remarks = "".join(f"- {note}\n" for note in shown)
     top = "".join(f"{fill(sentence, 120)}\n" for sentence in verdict(found)) if rule == "corrected" else ""
     meaning = "\n".join([MEANING, *[WIDE_MEANING] * wide, *[PUBLISHED_MEANING] * (rule == "published")])
-    details = [_details_table(several, format, part) for part in (by_criterion_table, details_table)] if wide else []
+    details = [_details_table(found, format, part) for part in (by_criterion_table, details_table)] if wide else []
     return "\n".join(filter(None, [top, overview, *details, remarks, meaning])) + "\n"
 
 
-def _with_combined(found: JuryAgreement) -> dict[str, BenchmarkAgreement]:
-    """Return the benchmarks, and all together if there are several."""
-    return {**found.datasets, COMBINED: found.combined} if len(found.datasets) > 1 else dict(found.datasets)
+def _with_combined(found: JuryAgreement) -> list[tuple[str, BenchmarkAgreement]]:
+    """Return the title of each benchmark with its agreement, and all together if there are several."""
+    titled = [(found.title(name), one) for name, one in found.datasets.items()]
+    return [*titled, (COMBINED, found.combined)] if len(titled) > 1 else titled
 
 
 def overview_table(
@@ -735,8 +737,8 @@ def overview_table(
 ) -> tuple[list[list[Value]], list[str], list[str]]:
     """Return rows, headings and headings to drop of the table with one row per benchmark; parameters as `to_table`."""
     several = _with_combined(found)
-    rows, headers, drop = table_of(_fields(rule, wide=wide), list(several.values()), wide=wide)
-    return [[name, *row] for name, row in zip(several, rows, strict=True)], ["Benchmark", *headers], drop
+    rows, headers, drop = table_of(_fields(rule, wide=wide), [one for _, one in several], wide=wide)
+    return [[title, *row] for (title, _), row in zip(several, rows, strict=True)], ["Benchmark", *headers], drop
 
 
 def _fields(rule: Rule, *, wide: bool) -> list[Field[BenchmarkAgreement]]:
@@ -807,14 +809,14 @@ def by_criterion_table(one: BenchmarkAgreement) -> tuple[list[list[Value]], list
 
 
 def _details_table(
-    several: Mapping[str, BenchmarkAgreement],
+    found: JuryAgreement,
     format: str,
     part: Callable[[BenchmarkAgreement], tuple[list[list[Value]], list[str], list[str]]],
 ) -> str:
     """Return a table with more rows for each benchmark: those of `part`."""
-    tables = {name: part(one) for name, one in several.items()}
-    rows = [[name, *row] for name, (found, _, _) in tables.items() for row in found]
-    _, headers, drop = next(iter(tables.values()))
+    tables = [(title, part(one)) for title, one in _with_combined(found)]
+    rows = [[title, *row] for title, (own, _, _) in tables for row in own]
+    _, headers, drop = tables[0][1]
     return render(rows, ["Benchmark", *headers], format=format, drop=drop)
 
 

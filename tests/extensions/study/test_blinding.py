@@ -147,6 +147,7 @@ HEADERS = {
     *("x-content-type-options", "x-frame-options", "location", "set-cookie"),
 }
 
+NOT_LONG = ("records", "no prompts", "no folder")
 DAMAGES = {
     "records": lambda store: [file.write_bytes(b"PAR1") for file in store.folder.glob("runs/*/*/records.parquet")],
     "run": lambda store: [file.write_text("{") for file in store.folder.glob("runs/*/*/run.json")],
@@ -158,7 +159,9 @@ DAMAGES = {
 """Damage to a store -> what does it."""
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    "damage", [pytest.param(name, marks=() if name in NOT_LONG else pytest.mark.long) for name in DAMAGES]
+)
 @pytest.mark.parametrize("instrument", ["quest", pytest.param("healthbench", marks=pytest.mark.long)])
 def test_errors_of_a_damaged_store_tell_a_rater_nothing(tmp_path: Path, instrument: str, damage: str) -> None:
     world = World(11)
@@ -225,8 +228,8 @@ LEAKS: dict[str, Leak] = {
 """Kind of leak -> what tells it on every page of the rater."""
 
 
-QUICK = ("length of the name", "digest", "cookie", "comments of others")
-"""Leaks in the body, a header and a cookie, of which two are no secret in words."""
+QUICK = ("length of the name", "digest", "comments of others")
+"""Leaks that differ between worlds alone, in a header, and of other raters."""
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medhelm.extensions.study.files import read_study
+from medhelm.extensions.study.files import rater_file, read_study
 from medhelm.extensions.study.journal import cases_of, criteria_of_case, ratings_of, record
 from medhelm.extensions.study.outcome import outcome_of
 from medhelm.extensions.study.types import CaseRating, Study
@@ -60,7 +60,7 @@ def test_a_study_is_closed_and_its_ratings_are_among_the_results(medhelm: Medhel
     assert [one["model"] for one in whole] == list(MODELS)
     assert {one["criterion"] for one in found["agreement"]} > {"", "accurate"}
     shown = succeeded(medhelm(*close)).out
-    assert all(words in shown for words in (*MODELS, "Ratings on", "Agreement of raters", "Frozen as"))
+    assert all(words in shown for words in (*MODELS, "Mean grades by clinicians", "Agreement of raters", "Frozen as"))
     assert WORDS not in shown
     row = succeeded(medhelm("leaderboard", "--json", "--by", "benchmark", "--store", store.folder)).out
     assert f"{whole[0]['mean']['value']:.4f}"[:5] in row
@@ -68,6 +68,9 @@ def test_a_study_is_closed_and_its_ratings_are_among_the_results(medhelm: Medhel
     assert "letters" in agreement.out
     assert_refused(medhelm("study", "withdraw", "letters", "rater_1", "--store", store.folder), "is closed")
     assert_refused(medhelm("study", "close", "leters", "--store", store.folder), "Did you mean `letters`?")
+    rater_file(store, "letters", "rater_1").unlink()
+    status = succeeded(medhelm("study", "status", "letters", "--store", store.folder))
+    assert "were changed after the close" in status.out
 
 
 def test_a_rater_leaves_and_others_take_over(medhelm: Medhelm, store: Store) -> None:

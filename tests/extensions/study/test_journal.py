@@ -10,7 +10,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -37,14 +36,7 @@ from medhelm.extensions.study.files import (
     study_folder,
     write_study,
 )
-from medhelm.extensions.study.journal import (
-    all_rows,
-    cases_of,
-    is_complete,
-    others_after,
-    ratings_of,
-    record,
-)
+from medhelm.extensions.study.journal import all_rows, cases_of, is_complete, others_after, ratings_of, record
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
@@ -60,25 +52,14 @@ from medhelm.extensions.study.types import (
 )
 from medhelm.storage.store import Store, create
 from tests.support.encryption import lock_stores, plain_files, store_key
-from tests.support.rated_studies import (
-    COMPLETION,
-    CRITERIA,
-    PREFERENCE,
-    grade,
-    make_study,
-    new_store,
-    shown_texts,
-)
+from tests.support.rated_studies import COMPLETION, CRITERIA, PREFERENCE, grade, make_study, new_store, shown_texts
 
 __all__ = ["store_key"]
 
 STUDY = make_study({"rater_1": ["0-1", "1-1", "0-2"], "rater_2": ["1-1", "0-2"], "rater_3": []}, adjudicator="rater_3")
 
 
-@pytest.fixture(autouse=True)
-def texts() -> Iterator[None]:
-    with shown_texts():
-        yield
+pytestmark = pytest.mark.usefixtures("same_texts")
 
 
 @pytest.fixture

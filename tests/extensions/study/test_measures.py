@@ -153,11 +153,7 @@ def test_preferences_are_the_maximum_of_the_likelihood() -> None:
         strength, side, tie = dict(zip("abc", parameters[:3], strict=True)), parameters[3], parameters[4]
         total = RIDGE / 2 * float(parameters @ parameters)
         for one, other, grade in zip(left, right, preferred, strict=True):
-            logs = [
-                strength[one] + side / 2,
-                strength[other] - side / 2,
-                tie + (strength[one] + strength[other]) / 2,
-            ]
+            logs = [strength[one] + side / 2, strength[other] - side / 2, tie + (strength[one] + strength[other]) / 2]
             total += float(np.logaddexp.reduce(logs)) - logs[0 if grade < 0 else 1 if grade > 0 else 2]
         return total
 

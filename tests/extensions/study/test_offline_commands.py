@@ -16,7 +16,9 @@ from tests.support.cli import Medhelm, succeeded
 from tests.support.offline_studies import offline_study
 
 
-@pytest.mark.parametrize("kind", ["workbook", "html", "label-studio", "redcap"])
+@pytest.mark.parametrize(
+    "kind", ["workbook", *(pytest.param(one, marks=pytest.mark.long) for one in ("html", "label-studio", "redcap"))]
+)
 def test_files_are_written_for_all_raters_or_for_one(tmp_path: Path, medhelm: Medhelm, kind: str) -> None:
     store, _ = offline_study(tmp_path / "s")
     where = ("--format", kind, "--store", store.folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -47,20 +46,13 @@ from tests.support.rated_studies import CRITERIA, grade, make_instrument, make_s
 
 SHARED = [f"{place % 2}-{place}" for place in range(24)]
 STUDY = make_study(
-    {
-        "rater_1": ["0-c", *SHARED, "0-s1", SHARED[0]],
-        "rater_2": ["0-c", *SHARED, "1-s2"],
-        "rater_3": ["0-c"],
-    },
+    {"rater_1": ["0-c", *SHARED, "0-s1", SHARED[0]], "rater_2": ["0-c", *SHARED, "1-s2"], "rater_3": ["0-c"]},
     adjudicator="rater_3",
     kinds={"0-c": CaseKind.CALIBRATION},
 )
 
 
-@pytest.fixture(autouse=True)
-def texts() -> Iterator[None]:
-    with shown_texts():
-        yield
+pytestmark = pytest.mark.usefixtures("same_texts")
 
 
 @pytest.fixture

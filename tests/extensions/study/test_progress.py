@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from medhelm.extensions.study.closing import close_study
 
 from medhelm.errors import UserError
 from medhelm.extensions.study import journal, texts
@@ -34,10 +34,7 @@ STUDY = make_study(
 )
 
 
-@pytest.fixture(autouse=True)
-def same_texts() -> Iterator[None]:
-    with shown_texts():
-        yield
+pytestmark = pytest.mark.usefixtures("same_texts")
 
 
 @pytest.fixture
@@ -178,11 +175,11 @@ def test_deviations_name_what_was_not_as_planned(store: Store) -> None:
     found = progress(store, STUDY).deviations
     for words in (
         "rater_2 left the study on 20",
-        "1 rating count.",
+        "1 rating counts.",
         "were given to others.",
-        "A personal link was refused 1 time",
+        "A personal link was refused once",
         "1 rating was changed after the case had gone to adjudication",
-        "The clock went back 1 time while rater_1 was rating.",
+        "The clock went back once while rater_1 was rating.",
         "1 line of the study's files cannot be read, and is left out.",
     ):
         assert sum(words in text for text in found) == 1, (words, found)

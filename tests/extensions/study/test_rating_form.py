@@ -20,13 +20,7 @@ from medhelm.extensions.study.rating_form import (
     rater_forms,
     read_rating,
 )
-from medhelm.extensions.study.types import (
-    HARM_SEVERITY,
-    CaseRating,
-    InstrumentCriterion,
-    InstrumentForm,
-    MarkKind,
-)
+from medhelm.extensions.study.types import HARM_SEVERITY, CaseRating, InstrumentCriterion, InstrumentForm, MarkKind
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.possible_ratings import possible_ratings
 from tests.support.rated_studies import make_study

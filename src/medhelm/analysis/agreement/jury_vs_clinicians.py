@@ -173,6 +173,12 @@ class JuryAgreement:
     """Benchmark whose ratings cannot be compared with a jury -> the reason."""
     studies: Sequence[StudyCard] = ()
     """Cards of the studies that the ratings come from; empty for those of a file."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Benchmark -> its title for people; an id stands for itself."""
+
+    def title(self, name: str) -> str:
+        """Return the title of a benchmark for people, or its id."""
+        return self.titles.get(name, name)
 
 
 def measure_agreement(panel: RatingMatrix, rng: np.random.Generator, draws: int = DRAWS) -> BenchmarkAgreement:

@@ -339,7 +339,8 @@ def sign_in(store: Store, study_name: str, given: str, cookie: str | None = None
 
     _change(store, study_name, exchange)
     for kind, who, text in noted:
-        note(store, study_name, kind, who, rater=who, text=text)
+        by = "" if kind is EventKind.LINK_REFUSED else who  # anyone may have tried the link
+        note(store, study_name, kind, by, rater=who, text=text)
     if isinstance(found[0], LinkRefusedError):
         raise found[0]
     return found[0]

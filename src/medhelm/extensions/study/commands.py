@@ -19,12 +19,13 @@ from medhelm.domain.text import plural
 from medhelm.extensions.study import views
 from medhelm.extensions.study.access import LINK_DAYS, MOST_DAYS, Role, moment_text, new_link, revoke
 from medhelm.extensions.study.decisions import reassign, withdraw
-from medhelm.extensions.study.files import read_study, studies, study_folder, write_study
+from medhelm.extensions.study.files import events, read_study, studies, study_folder, write_study
 from medhelm.extensions.study.formats.exchange import export_study, import_files
 from medhelm.extensions.study.instruments import instrument_names, read_instrument
-from medhelm.extensions.study.outcome import close_study
+from medhelm.extensions.study.outcome import close_study, final_deviations
 from medhelm.extensions.study.plans.planning import PlanOptions, plan_study
-from medhelm.extensions.study.progress import progress
+from medhelm.extensions.study.progress import StudyState, progress
+from medhelm.extensions.study.texts import titles_of
 from medhelm.extensions.study.types import INSTRUMENT_FORM
 from medhelm.extensions.study.views import finding_sentences, plan_as_json, plan_to_text
 from medhelm.results.formats.fields import fields_json, fields_table, plain_json
@@ -112,6 +113,8 @@ def status(shared: Shared, name: str | None) -> int:
     store = open_store(shared.store_to_read)
     if name is not None:
         one = progress(store, read_study(store, name))
+        if one.state is StudyState.CLOSED:
+            one = replace(one, deviations=final_deviations(store, one.study, events(store, name)))
         return _show(shared, views.progress_as_json(one), views.progress_to_text(one))
     every = [progress(store, read_study(store, each)) for each in studies(store)]
     as_json = {"studies": [fields_json(views.SUMMARY, one) for one in every]}
@@ -292,7 +295,7 @@ def close(shared: Shared, name: str, incomplete: bool) -> int:
     one = read_study(store, name)
     found = close_study(store, one, COMMAND_LINE, incomplete=incomplete)
     as_json = {key: value for key, value in plain_json(found).items() if key != "notes"}  # no words of raters
-    return _show(shared, as_json, views.outcome_to_text(one, found))
+    return _show(shared, as_json, views.outcome_to_text(one, found, titles_of(store, one)))
 
 
 @study.command("export")

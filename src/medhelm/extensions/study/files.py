@@ -84,7 +84,7 @@ class Event:
     time: str
     """Time, ISO 8601, UTC."""
     by: str
-    """Person or program that did it: single sign-on name, `owner`, `command line`, or the id of a rater."""
+    """Person or program that did it: single sign-on name, `owner`, `command line`, id of a rater; empty if unknown."""
     kind: EventKind
     """Kind of the event."""
     rater: str = ""

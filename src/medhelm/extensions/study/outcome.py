@@ -228,7 +228,6 @@ def outcome_of(store: Store, study: Study) -> StudyOutcome:
     counted = counted_cases(cases)
     form = progress.form_of(study)
     is_pair = form is InstrumentForm.PREFERENCE
-    frozen = next((one.text for one in happened if one.kind is EventKind.FROZEN), "")
     return StudyOutcome(
         name=study.name,
         closed=closed.time,
@@ -248,11 +247,8 @@ def outcome_of(store: Store, study: Study) -> StudyOutcome:
         harm=tuple(_harm(study, counted)) if study.asks_harm else (),
         marks=tuple(_marks(study, counted)),
         notes=tuple(_notes(study, cases)),
-        deviations=(
-            *(one.text for one in before if one.kind is EventKind.DEVIATION),
-            *_alterations(store, study, happened[len(before) :], frozen),
-        ),
-        digest=frozen,
+        deviations=final_deviations(store, study, happened),
+        digest=next((one.text for one in happened if one.kind is EventKind.FROZEN), ""),
         ratings=tuple(name for name in instrument_groups(study) if name in ratings_names(store)),
     )
 
@@ -270,14 +266,19 @@ def digest_at_close(store: Store, study: Study) -> str:
     return files.digest_of_lines(lines)
 
 
-def _alterations(store: Store, study: Study, later: Sequence[Event], digest: str) -> tuple[str, ...]:
-    """Return sentences on what changed after the close: purges, and files that are no longer those that were closed."""
-    purged = {one.item for one in later if one.kind is EventKind.PURGED}
+def final_deviations(store: Store, study: Study, happened: Sequence[Event]) -> tuple[str, ...]:
+    """Return the deviations that the close recorded, and what changed after it: purges, and files of the study."""
+    closed = next(place for place, one in enumerate(happened) if one.kind is EventKind.CLOSED)
+    recorded = tuple(one.text for one in happened[:closed] if one.kind is EventKind.DEVIATION)
+    purged = {one.item for one in happened[closed:] if one.kind is EventKind.PURGED}
+    digest = next((one.text for one in happened if one.kind is EventKind.FROZEN), "")
     if purged:
-        return (f"The texts of {plural(len(purged), 'completion')} were deleted from the store and from the study.",)
+        n_purged = plural(len(purged), "completion")
+        return (*recorded, f"The texts of {n_purged} were deleted from the store and from the study.")
     if digest and digest_at_close(store, study) != digest:
-        return ("The files of the study were changed after the close: their sha256 is not the one recorded then.",)
-    return ()
+        changed = "The files of the study were changed after the close: their sha256 is not the one recorded then."
+        return (*recorded, changed)
+    return recorded
 
 
 def _model_grades(store: Store, study: Study, counted: Sequence[RatedCase]) -> list[ModelGrade]:
@@ -540,8 +541,6 @@ def _card(
     if progress.form_of(study) is InstrumentForm.CHECKS:
         question = "Share of the points that the completion earns; below 0 if harms outweigh."
         criteria = {POINTS: CardCriterion(low=least_points(own), high=1.0, question=question)}
-    kinds = Counter(case.kind for cases in study.assignments.values() for case in cases)
-    shared = {case.items for cases in study.assignments.values() for case in cases if case.kind is CaseKind.SHARED}
     closed = next(one for one in happened if one.kind is EventKind.CLOSED)
     return StudyCard(
         name=name,
@@ -563,8 +562,8 @@ def _card(
         ),
         design=CardDesign(
             n_cases=design.n_cases,
-            n_shared=len(shared),
-            n_repeated=kinds[CaseKind.REPEATED],
+            n_shared=study.n_shared,
+            n_repeated=study.n_repeated,
             n_calibration=design.n_calibration,
             seed=design.seed,
             precision=design.precision,
@@ -585,8 +584,8 @@ def blinding(store: Store, study: Study) -> tuple[str, ...]:
     return (
         "Raters saw completions in one plain style, in an order drawn beforehand, without the names of models, their "
         "providers, costs or times.",
-        "Raters did not see each other's ratings; an adjudicator saw two of them, without names, after giving an own "
-        "one.",
+        "Raters did not see each other's ratings; an adjudicator saw those of a case, without names, after giving an "
+        "own one.",
         reference,
         revealing if flagged else "No completion names its model or carries markers of one.",
         "The owner saw no mean of a model before the close.",

@@ -595,7 +595,11 @@ def deviations(store: Store, study: Study, cases: Sequence[RatedCase], happened:
     for one in happened:
         if one.kind is EventKind.WITHDRAWN:
             n = sum(case.rater == one.rater and case.is_complete for case in cases)
-            counted = "the ratings given do not count" if one.rater in discarded else f"{plural(n, 'rating')} count"
+            counted = (
+                "the ratings given do not count"
+                if one.rater in discarded
+                else f"{plural(n, 'rating')} {'counts' if n == 1 else 'count'}"
+            )
             yield f"{one.rater} left the study on {one.time[:10]}; {counted}."
     counts = Counter(one.kind for one in happened)
     if n := counts[EventKind.REASSIGNED]:
@@ -606,16 +610,20 @@ def deviations(store: Store, study: Study, cases: Sequence[RatedCase], happened:
             "not count in the means."
         )
     if n := counts[EventKind.LINK_REFUSED]:
-        yield f"A personal link was refused {plural(n, 'time')}: it had been used, revoked or had expired."
+        yield f"A personal link was refused {_times(n)}: it had been used or revoked, or had expired."
     if n := _late_revisions(cases, happened):
         yield f"{plural(n, 'rating')} {'was' if n == 1 else 'were'} changed after the case had gone to adjudication."
     yield from changed_rubrics(store, study)
     for rater in study.raters:
         rows = files.rows_of(store, study.name, rater.id)
         if n := sum(journal.moment(later.time) < journal.moment(earlier.time) for earlier, later in pairwise(rows)):
-            yield f"The clock went back {plural(n, 'time')} while {rater.id} was rating."
+            yield f"The clock went back {_times(n)} while {rater.id} was rating."
     if n := unreadable_lines(store, study):
         yield f"{plural(n, 'line')} of the study's files cannot be read, and {'is' if n == 1 else 'are'} left out."
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n:,} times"
 
 
 def _late_revisions(cases: Iterable[RatedCase], happened: Sequence[Event]) -> int:

@@ -184,6 +184,11 @@ def definitions_of(store: Store, study: Study) -> dict[str, Benchmark]:
     return {name: one for name, one in known.items() if one}
 
 
+def titles_of(store: Store, study: Study) -> dict[str, str]:
+    """Return benchmark -> its title for people, of those whose definition can be found."""
+    return {name: one.title for name, one in definitions_of(store, study).items()}
+
+
 # --- parts of the prompt ----------------------------------------------------------------------------------------------
 
 

@@ -215,6 +215,17 @@ class Study:
         """Benchmarks whose completions are rated."""
         return tuple(self.instruments)
 
+    @property
+    def n_shared(self) -> int:
+        """Cases that two or more raters get, without calibration cases."""
+        cases = (case for own in self.assignments.values() for case in own)
+        return len({frozenset(case.items) for case in cases if case.kind is CaseKind.SHARED})
+
+    @property
+    def n_repeated(self) -> int:
+        """Cases that come a second time to the same rater, over all raters."""
+        return sum(case.kind is CaseKind.REPEATED for own in self.assignments.values() for case in own)
+
     def item(self, item_id: str) -> Item:
         """Return an item. Raises: StopIteration for an unknown id; check ids from outside first."""
         return next(one for one in self.items if one.id == item_id)

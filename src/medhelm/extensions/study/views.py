@@ -301,11 +301,11 @@ _HARM: list[Field[HarmCounts]] = [
 ]  # fmt: skip
 
 
-def outcome_to_text(study: Study, found: StudyOutcome) -> str:
-    """Return the results of a closed study as tables, with what was not as planned."""
+def outcome_to_text(study: Study, found: StudyOutcome, titles: Mapping[str, str]) -> str:
+    """Return the results of a closed study as tables, with what was not as planned; `titles` as of `result_tables`."""
     n_missing = f", {found.n_missing} missing" if found.n_missing else ""
     parts = [f"{study.title}: closed on {found.closed[:10]} with {plural(found.n_ratings, 'rating')}{n_missing}"]
-    tables = [fields_table(one.fields, one.rows, caption=one.title) for one in result_tables(study, found, {})]
+    tables = [fields_table(one.fields, one.rows, caption=one.title) for one in result_tables(study, found, titles)]
     agreement = [one for one in found.agreement if one.n]
     if agreement:
         tables.append(fields_table(_AGREEMENT, agreement, caption="Agreement of raters"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from medhelm.domain.study import CardDesign, CardRater, StudyCard
@@ -88,8 +89,9 @@ def study_json(card: StudyCard) -> dict[str, Any]:
     return fields_json(STUDY_FIELDS, card)
 
 
-def study_facts(card: StudyCard) -> list[tuple[str, str]]:
-    """Return the card for people: heading and text, without empty ones."""
+def study_facts(card: StudyCard, titles: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """Return the card for people: heading and text, without empty ones. `titles`: benchmark -> its title, if known."""
+    card = replace(card, benchmarks=[(titles or {}).get(name, name) for name in card.benchmarks])
     found = [(one.heading, str(one.text(card) if one.text else one.get(card))) for one in STUDY_FIELDS if one.heading]
     return [(heading, text) for heading, text in found if text]
 
@@ -115,7 +117,6 @@ def study_line(cards: Sequence[StudyCard]) -> str:
         who = plural(len(card.raters), "clinician") + (f" ({roles})" if roles else "")
         n = sum(one.n_ratings for one in card.raters)
         closed = f", closed {card.closed[:10]}" if card.closed else ""
-        parts.append(
-            f"{card.title} ({card.name}{closed}): {plural(n, 'rating')} by {who} with {card.instrument.title}."
-        )
+        form = "the benchmark's own rubric" if card.instrument.is_rubric else card.instrument.title
+        parts.append(f"{card.title} ({card.name}{closed}): {plural(n, 'rating')} by {who} with {form}.")
     return " ".join(parts)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import UserError
-from medhelm.extensions.study.files import Event, EventKind, append_event, rows_of
+from medhelm.extensions.study.files import Event, EventKind, append_event, events, rows_of, write_study
 from medhelm.extensions.study.formats import exchange
 from medhelm.extensions.study.formats.exchange import (
     FORMATS,
@@ -39,6 +39,7 @@ from medhelm.extensions.study.types import (
     InstrumentForm,
     MarkedPassage,
     MarkKind,
+    Rater,
     RatingSource,
     Study,
 )
@@ -98,15 +99,14 @@ QUICK = {
 }
 """Kind of file -> form of the instrument in tests that are not long."""
 
+KINDS_AND_FORMS = [
+    pytest.param(kind, form, marks=() if form is QUICK[kind] else pytest.mark.long)
+    for kind in FORMATS
+    for form in InstrumentForm
+]
 
-@pytest.mark.parametrize(
-    ("kind", "form"),
-    [
-        pytest.param(kind, form, marks=() if form is QUICK[kind] else pytest.mark.long)
-        for kind in FORMATS
-        for form in InstrumentForm
-    ],
-)
+
+@pytest.mark.parametrize(("kind", "form"), KINDS_AND_FORMS)
 def test_ratings_come_back_as_they_were_given(
     studies: Studies, kind: str, form: InstrumentForm, tmp_path: Path
 ) -> None:
@@ -176,8 +176,7 @@ def _parts(files: Mapping[str, bytes]) -> Iterator[bytes]:
                     yield entry.filename.encode() + archive.read(entry).lower() + entry.comment
 
 
-@pytest.mark.parametrize("form", InstrumentForm)
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(("kind", "form"), KINDS_AND_FORMS)
 def test_no_file_tells_a_model(
     studies: Studies, kind: str, form: InstrumentForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +185,18 @@ def test_no_file_tells_a_model(
     telling = replace(study, title=study.title + study.items[3].id, name=f"ward_{MODELS[0].partition('/')[0]}")
     cases = replace(rater_cases(store, study, "rater_1"), study=telling)
     assert leaks(FORMATS[kind](cases), study), "a planted leak is not found"
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_rater_without_cases_gets_no_file(tmp_path: Path, kind: str) -> None:
+    store, study = offline_study(tmp_path / "store", raters=["rater_1"])
+    study = replace(study, name="ward_2", raters=(*study.raters, Rater(id="dora", is_adjudicator=True)))
+    write_study(store, study)
+    written = export_study(store, study, tmp_path / "out", kind, by="owner")
+    assert written and not any("dora" in path.name for path in written)
+    assert [(one.kind, one.rater) for one in events(store, "ward_2")] == [(EventKind.EXPORTED, "rater_1")]
+    with pytest.raises(UserError, match="dora has no case"):
+        export_study(store, study, tmp_path / "more", kind, ["dora"], by="owner")
 
 
 def test_a_workbook_tells_neither_author_nor_time(studies: Studies) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,16 +17,10 @@ from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.types import CaseRating, InstrumentForm, MarkedPassage, MarkKind, RatingSource
 from tests.support.offline_studies import COMPLETIONS, offline_study
 from tests.support.web import wcag
-from tests.support.web.browser import Watched, started_browser
+from tests.support.web.browser import Watched
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started_browser() as found:
-        yield found
 
 
 def opened(browser: Browser, file: Path, width: int = 1280, scheme: str = "light", height: int = 900) -> Watched:

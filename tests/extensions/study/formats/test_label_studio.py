@@ -18,11 +18,6 @@ from medhelm.extensions.study.types import CaseRating, InstrumentForm, MarkedPas
 from tests.support.offline_studies import offline_study
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> RaterCases:
-    return rater_cases(*offline_study(tmp_path_factory.mktemp("study") / "s"), "rater_1")
-
-
 def result(field: str, kind: str, value: Any, **more: Any) -> dict[str, Any]:
     return {"from_name": field, "to_name": "completion", "type": kind, "id": "x1", "value": {kind: value, **more}}
 

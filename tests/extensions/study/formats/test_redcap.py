@@ -20,11 +20,6 @@ from tests.support.offline_studies import offline_study
 Rows = list[dict[str, str]]
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> RaterCases:
-    return rater_cases(*offline_study(tmp_path_factory.mktemp("study") / "s"), "rater_1")
-
-
 def rows_of(content: bytes) -> Rows:
     return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
 

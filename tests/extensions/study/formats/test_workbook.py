@@ -28,11 +28,6 @@ ANSWER, WORDS = 3, 4
 """Columns to fill in, from 0."""
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> RaterCases:
-    return rater_cases(*offline_study(tmp_path_factory.mktemp("study") / "s"), "rater_1")
-
-
 def place(sheets: Sheets, case: int, part: str) -> int:
     """Return the row of a part of a case, from 0."""
     return next(at for at, row in enumerate(sheets["Cases"]) if row[:1] == [case] and str(row[1]).startswith(part))

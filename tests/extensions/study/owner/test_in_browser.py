@@ -14,19 +14,13 @@ from tests.support.made_once import made_once
 from tests.support.planned_studies import rated_store
 from tests.support.study_pages import NAME, StudySite, plan_fields, rate, start_study
 from tests.support.web import wcag
-from tests.support.web.browser import Watched, served, started_browser
+from tests.support.web.browser import Watched, served
 from tests.support.web.printing import faults_of, print_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 STUDY = f"/studies/{NAME}"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started_browser() as found:
-        yield found
 
 
 @pytest.fixture

@@ -310,22 +310,27 @@ def rater_cases(store: Store, study: Study, rater_id: str) -> RaterCases:
 
 
 def export_files(store: Store, study: Study, rater_id: str, kind: str) -> dict[str, bytes]:
-    """Return the files of one rater, by name. `kind`: one of `FORMATS`."""
-    files = FORMATS[kind](rater_cases(store, study, rater_id))
+    """Return the files of one rater, by name; none without cases. `kind`: one of `FORMATS`."""
+    cases = rater_cases(store, study, rater_id)
+    files = FORMATS[kind](cases) if cases.cases else {}
     return {f"{study.name}-{rater_id}{name}": content for name, content in files.items()}
 
 
 def export_study(
     store: Store, study: Study, folder: Path, kind: str, raters: Sequence[str] = (), *, by: str
 ) -> list[Path]:
-    """Write the files of raters, by default of all, and return their paths.
+    """Write the files of raters, by default of all who have cases, and return their paths.
 
     Parameters: kind, one of `FORMATS`; by, who asks, for the events of the study.
-    Raises: UserError for an unknown rater, or a file that exists, which may hold ratings; nothing was written then.
+    Raises: UserError for an unknown rater, raters without cases, or a file that exists, which may hold ratings; nothing
+    was written then.
     """
     wanted = dict.fromkeys(raters or [one.id for one in study.raters])
     files = {rater: export_files(store, study, rater, kind) for rater in wanted}
     paths = {folder / name: content for own in files.values() for name, content in own.items()}
+    if not paths:
+        who, has = listed(list(wanted)), "has" if len(wanted) == 1 else "have"
+        raise UserError(f"{who} {has} no case whose text is in the store. Nothing was written.")
     if taken := [str(path) for path in paths if path.exists()]:
         raise UserError(f"{listed(taken)} exists and may hold ratings. Choose another folder. Nothing was written.")
     with output_errors(folder):
@@ -337,7 +342,7 @@ def export_study(
         with output_errors(path, "file"), atomic_file(path) as new:
             new.touch(mode=0o600)  # texts may hold patients' data
             new.write_bytes(content)
-    for rater in wanted:
+    for rater in (rater for rater, own in files.items() if own):
         note(store, study.name, EventKind.EXPORTED, by, rater=rater, text=kind)
     return list(paths)
 

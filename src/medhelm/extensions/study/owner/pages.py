@@ -32,7 +32,7 @@ from medhelm.extensions.study.decisions import reassign, send_to_adjudication, w
 from medhelm.extensions.study.files import DECISIONS, Event, EventKind, events, note, read_study, studies
 from medhelm.extensions.study.formats.exchange import export_files, import_files
 from medhelm.extensions.study.journal import case_key
-from medhelm.extensions.study.outcome import close_study, outcome_of
+from medhelm.extensions.study.outcome import close_study, final_deviations, outcome_of
 from medhelm.extensions.study.owner import plan, views
 from medhelm.extensions.study.owner.views import Names
 from medhelm.extensions.study.pages import (
@@ -47,7 +47,7 @@ from medhelm.extensions.study.pages import (
 )
 from medhelm.extensions.study.plans.identification import Finding, identification_findings
 from medhelm.extensions.study.progress import Disagreement, StudyState, progress, rated_cases, revision_of
-from medhelm.extensions.study.texts import CaseGoneError, case_texts, definitions_of
+from medhelm.extensions.study.texts import CaseGoneError, case_texts, titles_of
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, Study
 from medhelm.extensions.study.views import criterion_title, differences_sentence
 from medhelm.io.http.mounted_pages import BadFormError, visitor_of
@@ -209,11 +209,6 @@ def _list_row(store: Store, study: Study) -> dict[str, Any]:
     return views.list_row(progress(store, study), events(store, study.name), names)
 
 
-def titles_of(store: Store, study: Study) -> dict[str, str]:
-    """Return benchmark -> its name for people, of those whose definition can be found."""
-    return {name: one.title for name, one in definitions_of(store, study).items()}
-
-
 def study_page(visit: Visit) -> Response:
     """Return the page of a study: progress, agreement, differences, and results after the close."""
     found, names, study = progress(visit.store, visit.study), visit.names, visit.study
@@ -237,7 +232,7 @@ def study_page(visit: Visit) -> Response:
         "differences_sentence": differences_sentence(found),
         "flagged": views.finding_rows(_findings(visit), names, with_model=is_closed) if visit.is_owner else [],
         "plan": views.plan_facts(names),
-        "deviations": found.deviations,
+        "deviations": final_deviations(visit.store, study, visit.happened) if is_closed else found.deviations,
         "events": [names.event(one) for one in reversed(visit.happened)] if visit.is_owner else [],
         "people": _people(visit) if visit.is_owner else [],
         "results": _results(visit) if is_closed else None,
@@ -250,7 +245,7 @@ def _results(visit: Visit) -> dict[str, Any]:
     found = outcome_of(visit.store, visit.study)
     view = views.results_view(found, visit.names)
     cards = {one.card.name: one.card for one in stored_ratings(visit.store) if one.card.name in found.ratings}
-    facts = [fact for card in cards.values() for fact in study_facts(card)]
+    facts = [fact for card in cards.values() for fact in study_facts(card, visit.names.titles)]
     return {**view, "card": [*facts, *view["facts"]], "jury": _jury(visit, found.ratings)}
 
 
@@ -485,6 +480,8 @@ def download(visit: Visit) -> Response:
     if kind not in FORMAT_TITLES:
         raise PageNotFound(f"The format `{kind[:40]}` is unknown.")
     files = export_files(visit.store, visit.study, rater, kind)
+    if not files:
+        raise PageNotFound(f"{visit.names.rater(rater)} has no case whose text is in the store.")
     note(visit.store, visit.study.name, EventKind.EXPORTED, visit.by, rater=rater, text=f"{kind}, downloaded")
     ((name, content), *others) = files.items()
     if others:

@@ -17,7 +17,7 @@ from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResu
 from medhelm.extensions.study.outcome import ModelGrade, StudyOutcome
 from medhelm.extensions.study.plans.identification import Finding, FindingKind
 from medhelm.extensions.study.progress import CaseState, Disagreement, RaterProgress, StudyProgress, StudyState, form_of
-from medhelm.extensions.study.types import CaseKind, InstrumentForm, Study
+from medhelm.extensions.study.types import InstrumentForm, Study
 from medhelm.extensions.study.views import (
     FINDING_TITLES,
     SHARE,
@@ -96,7 +96,7 @@ class Names:
         details = event.text[:16] if event.kind is EventKind.FROZEN else event.text
         return {
             "time": time_text(event.time),
-            "by": self.rater(event.by),
+            "by": self.rater(event.by) or "Unknown",
             "what": f"{what}: {details}" if details else what,
         }
 
@@ -202,7 +202,8 @@ def _of(n: int, total: int) -> str:
 def layout_of(found: StudyProgress, n_events: int) -> str:
     """Return a short text that changes when the page of a study has other rows or sentences."""
     rows = [tuple(notices(one)) for one in found.raters]
-    parts = (found.state, n_events, rows, found.disagreements, [one.n for one in found.agreement], found.deviations)
+    n_agreed, figures = [one.n for one in found.agreement], [one["note"] for one in tally(found)]
+    parts = (found.state, n_events, rows, found.disagreements, n_agreed, figures, found.deviations)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -319,7 +320,7 @@ def plan_facts(names: Names) -> list[tuple[str, str]]:
     """Return the plan of a study, label by label."""
     study = names.study
     design, instruments = study.design, study.instruments.values()
-    n_shared = f"{percent(design.shared)} of the cases by {design.raters_per_shared_case} raters each"
+    several = f"{plural(study.n_shared, 'case')} by {design.raters_per_shared_case} raters each"
     found = [
         ("Name", study.name),
         ("Responsible", study.owner),
@@ -328,19 +329,14 @@ def plan_facts(names: Names) -> list[tuple[str, str]]:
         ("Models", listed(study.models)),
         ("Instrument", listed(list(dict.fromkeys(one.title for one in instruments)))),
         ("Cases", f"{design.n_cases:,}, and {plural(design.n_calibration, 'calibration case')} for all raters"),
-        ("Rated by several", n_shared),
-        ("Shown twice to a rater", _repeated(study)),
+        ("Rated by several", several if study.n_shared else "no case besides calibration"),
+        ("Shown twice to a rater", f"{plural(study.n_repeated, 'case')}, {percent(design.repeated)} wanted"),
         ("Precision wanted", "" if design.precision is None else f"± {decimal(design.precision, 2)} for each mean"),
         ("Reference", "shown" if study.shows_reference else "not shown"),
         ("Harm", "asked" if study.asks_harm else "not asked"),
         ("Seed", str(design.seed)),
     ]
     return [(label, text) for label, text in found if text]
-
-
-def _repeated(study: Study) -> str:
-    n = sum(case.kind is CaseKind.REPEATED for cases in study.assignments.values() for case in cases)
-    return f"{plural(n, 'case')}, {percent(study.design.repeated)} wanted"
 
 
 def missing_ratings(found: StudyProgress, names: Names) -> list[str]:
@@ -468,9 +464,10 @@ def _two_places(value: float) -> str | None:
 def _notes(found: StudyOutcome) -> Iterator[str]:
     yield "Calibration cases and second ratings of the same rater do not enter these means."
     if found.n_adjudicated:
-        yield f"{plural(found.n_adjudicated, 'case')} went to adjudication; that rating counts as one more."
+        was = "was" if found.n_adjudicated == 1 else "were"
+        yield f"{plural(found.n_adjudicated, 'case')} {was} rated by an adjudicator, who counts as one more rater."
     if reasons := {one.mean.reason for one in found.means if one.mean.reason}:
-        yield f"Without an interval: {'; '.join(sorted(reasons))}."
+        yield f"{'; '.join(sorted(reasons))}."
 
 
 def _facts(found: StudyOutcome) -> list[tuple[str, str]]:

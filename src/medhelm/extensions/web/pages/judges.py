@@ -98,27 +98,25 @@ def _clinicians(site: Site, benchmark: str = "") -> dict[str, object] | None:
     found = site.clinicians()
     if found is None or (benchmark and benchmark not in found.datasets):
         return None
-    titles = {run.benchmark: run.title for run in site.runs()}
     shown = replace(found, datasets={benchmark: found.datasets[benchmark]}) if benchmark else found
-    sentences = verdict(shown)
-    for name, title in titles.items():
-        sentences = [text.replace(f"{name}: ", f"{title}: ", 1) for text in sentences]
     rows, headings, _ = overview_table(shown, site.rule)
     details = {name: details_table(one) for name, one in shown.datasets.items()} if benchmark else {}
-    criteria = [(titles.get(name, name), by_criterion_table(one)) for name, one in shown.datasets.items()]
+    criteria = [(found.title(name), by_criterion_table(one)) for name, one in shown.datasets.items()]
     by_criterion = [
         [title, str(row[0]).replace("_", " "), *row[1:]] for title, (more, _, _) in criteria for row in more
     ]
     return {
-        "sentences": sentences,
-        "table": _cells(([[titles.get(str(row[0]), row[0]), *row[1:]] for row in rows], headings)),
+        "sentences": verdict(shown),
+        "table": _cells((rows, headings)),
         "details": [
             _cells(([[site.shortened(str(row[0])), *row[1:]] for row in more], heads))
             for more, heads, _ in details.values()
             if more
         ],
         "criteria": _cells((by_criterion, ["Benchmark", *criteria[0][1][1]])),
-        "studies": [study_facts(card) for card in found.studies if not benchmark or benchmark in card.benchmarks],
+        "studies": [
+            study_facts(card, found.titles) for card in found.studies if not benchmark or benchmark in card.benchmarks
+        ],
         "meaning": " ".join(MEANING.split()),
     }
 
