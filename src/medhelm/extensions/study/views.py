@@ -253,7 +253,9 @@ def _means_table(study: Study, found: StudyOutcome, benchmark: str, title: str) 
     ends = {(one.low, one.high) for one in instrument.criteria}
     scale = f", on {min(ends)[0]} to {min(ends)[1]}" if len(ends) == 1 else ""
     harm = " Harm: 0 (none) to 3 (severe)." if study.asks_harm else ""
-    return ResultTable(f"Mean grades by clinicians on {title}", f"{instrument.title}{scale}, with 95% intervals.{harm}", fields, rows)
+    return ResultTable(
+        f"Mean grades by clinicians on {title}", f"{instrument.title}{scale}, with 95% intervals.{harm}", fields, rows
+    )
 
 
 def _mean_of(criterion: str, row: tuple[str, _Means]) -> ClinicianMean | None:
