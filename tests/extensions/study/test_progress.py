@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from medhelm.extensions.study.closing import close_study
 
 from medhelm.errors import UserError
 from medhelm.extensions.study import journal, texts
