@@ -60,7 +60,7 @@ def test_a_study_is_closed_and_its_ratings_are_among_the_results(medhelm: Medhel
     assert [one["model"] for one in whole] == list(MODELS)
     assert {one["criterion"] for one in found["agreement"]} > {"", "accurate"}
     shown = succeeded(medhelm(*close)).out
-    for words in (*MODELS, f"{whole[0]['mean']['value']:.2f}", "Agreement of raters", "Frozen as"):
+    for words in (*MODELS, f"{whole[0]['mean']['value']:.3f}", "Agreement of raters", "Frozen as"):
         assert words in shown
     assert WORDS not in shown
     row = succeeded(medhelm("leaderboard", "--json", "--by", "benchmark", "--store", store.folder)).out
