@@ -60,7 +60,7 @@ def test_a_study_is_closed_and_its_ratings_are_among_the_results(medhelm: Medhel
     assert [one["model"] for one in whole] == list(MODELS)
     assert {one["criterion"] for one in found["agreement"]} > {"", "accurate"}
     shown = succeeded(medhelm(*close)).out
-    assert all(words in shown for words in (*MODELS, "Ratings on", "Agreement of raters", "Frozen as"))
+    assert all(words in shown for words in (*MODELS, "Mean grades by clinicians", "Agreement of raters", "Frozen as"))
     assert WORDS not in shown
     row = succeeded(medhelm("leaderboard", "--json", "--by", "benchmark", "--store", store.folder)).out
     assert f"{whole[0]['mean']['value']:.4f}"[:5] in row

@@ -79,8 +79,10 @@ def test_a_case_is_rated_by_keyboard_alone(browser: Browser, address: str, store
     assert page.locator("[type=radio]:checked").count() == 0, "no group has the focus"
     text = page.get_by_role("region", name="Text to rate")
     text.focus()
-    for key in ("ArrowRight", "ArrowRight", "Shift+ArrowRight", "Enter"):
+    for key in ("ArrowRight", "ArrowRight", "Shift+ArrowRight"):
         page.keyboard.press(key)
+    page.locator("#selected", has_text="“for 2”").wait_for()
+    page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.textContent") == "Error"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "text-0"
@@ -172,8 +174,8 @@ def test_two_windows_of_a_case_are_joined(browser: Browser, address: str, store:
     first.locator("#question-1").get_by_role("radio", name="1").check()
     first.locator("#question-2").get_by_role("radio", name="1").check()
     saved(first)
-    second.locator("#question-2").get_by_role("radio", name="5").check()
     second.get_by_label("Comment").fill("From the second window")
+    second.locator("#question-2").get_by_role("radio", name="5").check()
     second.locator("#status", has_text="changed in another window").wait_for()
     assert second.locator("#question-1").get_by_role("radio", name="1").is_checked()
     second.locator("#question-3").get_by_role("radio", name="3").check()

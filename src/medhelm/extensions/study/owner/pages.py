@@ -514,7 +514,7 @@ def _read_in(visit: Visit, name: str, content: bytes) -> Response:
         except UserError as error:
             lines = str(error).replace(f"{folder}/", "").splitlines()
             return _rater_page(visit, rater, [line.strip() for line in lines if line.strip()], 400)
-    text = " ".join([f"{name}: {done.counts()}.", *done.remarks()])
+    text = " ".join([f"Read {name}: {done.counts()}.", *done.remarks()])
     return _rater_page(_visit(visit.request, visit.form), rater, done=text)
 
 
