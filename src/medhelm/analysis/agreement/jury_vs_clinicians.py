@@ -174,7 +174,7 @@ class JuryAgreement:
     studies: Sequence[StudyCard] = ()
     """Cards of the studies that the ratings come from; empty for those of a file."""
     titles: Mapping[str, str] = field(default_factory=dict)
-    """Benchmark -> its title for people; others are shown by their id."""
+    """Benchmark -> its title for people; one without a title is named by its id."""
 
     def title(self, name: str) -> str:
         """Return the title of a benchmark for people, or its id."""
