@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,7 @@ def test_a_completion_that_cannot_be_scored_is_counted_and_ends_with_one(medhelm
     medhelm("benchmarks", "new", "doses", "--out", tmp_path)
     place = tmp_path / "doses"
     text = (place / "benchmark.yaml").read_text(encoding="utf-8").replace("choices: [yes, no]", "metadata: [tolerance]")
+    text = re.sub("(?m)^positive: .*\n", "", text)
     text = text.replace("metrics: [exact_match, choice_extracted]", "metrics: [numeric_tolerance]")
     (place / "benchmark.yaml").write_text(text.replace("  {options}\n", ""), encoding="utf-8")
     rows_of_file = "case,note,question,answer,tolerance\n1,n,Dose?,5,1\n2,n,Dose of B?,7,-1\n"
