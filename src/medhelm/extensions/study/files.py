@@ -195,7 +195,7 @@ def read_study(store: Store, name: str) -> Study:
         about = file.stat()
     except (OSError, UserError):
         known = studies(store)
-        hint = suggestion(name, known) or ("" if known else "It has none; `medhelm study new` makes one.")
+        hint = suggestion(name, known) if known else "`medhelm study new` plans the first one."
         raise UserError(f"The store has no study `{name[:80]}`. {hint}".rstrip()) from None
     return _read_plan(file, (about.st_mtime_ns, about.st_size, about.st_ino))
 

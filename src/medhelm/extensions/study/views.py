@@ -83,7 +83,9 @@ def plan_to_text(found: PlannedStudy) -> str:
     if found.precision:
         low, high = common_scale(study.instruments.values()) or (0, 1)
         text = f"Expected 95% interval of a model's mean: ± {found.precision.half_width:.2f} on {low:g} to {high:g}"
-        if found.precision.without_raters < found.precision.half_width:
+        if found.precision.covers(low, high):
+            text = f"Too few ratings: the mean of a model could lie anywhere from {low:g} to {high:g}"
+        elif found.precision.without_raters < found.precision.half_width:
             text += (
                 f"; ± {found.precision.without_raters:.2f} without differences in severity between raters, which do "
             )

@@ -401,6 +401,8 @@ def plan_sentence(planned: PlannedStudy, counts: Mapping[tuple[str, str], int]) 
     low, high = next(((one.low, one.high) for own in study.instruments.values() for one in own.criteria), (0, 1))
     if precision is None:
         return f"{what}: {work}."
+    if precision.covers(low, high):
+        return f"{what}: {work}. Too few ratings: the mean of a model could lie anywhere from {low} to {high}."
     if study.design.precision is not None:
         wanted = decimal(study.design.precision, 2)
         return f"± {wanted} on {low} to {high} needs {what}: {work}. Assumed: {precision.source}."

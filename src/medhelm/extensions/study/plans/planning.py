@@ -145,6 +145,10 @@ class ExpectedPrecision:
     source: str
     """Source of the spread of grades."""
 
+    def covers(self, low: float, high: float) -> bool:
+        """Return True if the interval of a mean in the middle of the scale covers all of it."""
+        return self.half_width >= (high - low) / 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStudy:
