@@ -75,6 +75,7 @@ def test_a_case_is_rated_by_keyboard_alone(browser: Browser, address: str, store
     page = watched.page
     page.get_by_role("link", name="Start with case 1").press("Enter")
     page.get_by_role("heading", name="Case 1 of 9").wait_for()
+    page.wait_for_load_state()  # keys need the script
     page.keyboard.press("3")
     assert page.locator("[type=radio]:checked").count() == 0, "no group has the focus"
     text = page.get_by_role("region", name="Text to rate")
