@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from medhelm.analysis.comparison.pairs import Comparison
+from medhelm.analysis.comparison.pairs import ComparedPairs, Comparison
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Run
 from medhelm.domain.study import CardCriterion, CardDesign, CardInstrument, CardRater, StudyCard
@@ -286,6 +286,9 @@ def test_the_verdict_begins_with_a_jury_that_does_not_agree(store: Path) -> None
     assert isinstance(found, Comparison)
     assert found.doubts == (first,)
     assert verdict(found)[0].startswith(f"{first} lab/model-a is significantly better")
+    pairs = compare([store])
+    assert isinstance(pairs, ComparedPairs)
+    assert [remark.text for remark in pairs.remarks if remark.code == "jury_doubted"] == [first]
     assert [remark.text for remark in _jury_remarks(store, {"letters"}, "real")] == [first]
     assert _jury_remarks(store, {"another"}, "real") == []
 
@@ -301,6 +304,9 @@ def test_a_comparison_of_two_models_has_their_difference_with_the_ratings(medhel
     assert "With the clinicians' ratings, lab/model-a is better than lab/model-b" in content["verdict"][0]
     without = medhelm("compare", *(f"lab/{m}" for m in MODELS), "--store", store, "--ratings", "none", "--json").json
     assert "linicians" not in json.dumps(without)
+    for ratings, is_named in (((), True), (("--ratings", "none"), False)):
+        every = medhelm("compare", "--all", "--store", store, *ratings, "--json").json
+        assert ("Clinicians rated some of these completions." in json.dumps(every["remarks"])) == is_named
 
 
 @pytest.mark.long

@@ -212,19 +212,21 @@ def compare(
         raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
     if pairs.published_only:
         refuse_filter(options.wanted)
+        if ratings:
+            raise UserError("--ratings are for runs in a store. Leave it out, or leave out --published-only.")
         if pairs.by in ("benchmark", "test"):
             raise UserError(f"--by {pairs.by} needs scores of instances, which are not published. Use --by overall.")
         found = compare_published_models(models, suite=str(options.suite))
         _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
         return 0
     stores, options = shared.all_stores, board_options(shared, options, format_)
+    options = replace(options, clinicians=clinicians_of(shared, ratings))
     if len(models) != 2:
         found = compare_all_models(stores, models, options)
         _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
         return 0
     if pairs.by is not None:
         raise UserError("--by needs more than two models: two models are always shown benchmark by benchmark.")
-    options = replace(options, clinicians=clinicians_of(shared, ratings))
     pair = compare_models(stores, *models, options, adjustment=pairs.adjustment)
     _print_pair(pair, format_)
     return 0

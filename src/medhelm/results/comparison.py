@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -24,7 +24,7 @@ from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Rule, Tier
 from medhelm.domain.option_fields import check_options
-from medhelm.domain.result import LeftOut
+from medhelm.domain.result import LeftOut, Remark
 from medhelm.domain.text import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice, listed, plural
 from medhelm.errors import UserError, suggestion
 from medhelm.results.calibration_view import clinician_json, rated_text
@@ -186,10 +186,15 @@ def compare_all_models(
     Parameters: as in `leaderboard`.
     Raises: UserError for a model without a finished run, or if there is no pair to compare.
     """
-    finished, names = _selected_inputs(stores, names, options)
+    finished, names = _selected_inputs(stores, names, options, with_ratings=True)
     found = compare_cells(finished.cells, finished.columns, finished.rule, names=names)
     left_out = _left_out_of(finished, names)
-    remarks = [*found.remarks, *left_out_remarks(left_out), *finished.remarks_on(finished.columns, names)]
+    remarks = [
+        *_rating_remarks(finished),
+        *found.remarks,
+        *left_out_remarks(left_out),
+        *finished.remarks_on(finished.columns, names),
+    ]
     remarks += unfinished_remarks(finished.unfinished)
     return replace(
         found,
@@ -199,6 +204,21 @@ def compare_all_models(
         left_out=left_out,
         remarks=tuple(remarks),
     )
+
+
+def _rating_remarks(finished: LeaderboardInputs) -> Iterator[Remark]:
+    """Yield what clinicians' ratings say against the jury, and where the models are compared with these ratings."""
+    if finished.calibration is None:
+        return
+    from medhelm.results.calibration import jury_sentences  # lazy: few comparisons have ratings
+
+    doubts, _ = jury_sentences(finished.calibration, finished.columns)
+    yield from (Remark("jury_doubted", "", text) for text in doubts)
+    text = (
+        "Clinicians rated some of these completions. `medhelm leaderboard` shows their ratings of each model, and "
+        "`medhelm compare A B` the difference of two models with them."
+    )
+    yield Remark("rated_by_clinicians", "", text)
 
 
 def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -> ComparedPairs:

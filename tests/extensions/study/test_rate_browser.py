@@ -353,3 +353,4 @@ def test_a_link_that_is_opened_where_a_page_for_signing_in_is_shown(
     page.wait_for_url(f"{address}/")
     page.get_by_role("link", name="Studies").click()
     page.wait_for_url(f"{address}/studies")
+    assert page.get_by_role("heading", level=1).inner_text() == "Studies"

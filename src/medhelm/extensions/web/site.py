@@ -127,7 +127,7 @@ def _folders_in(folder: str) -> list[str]:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Keep Python from looking for unused cycles meanwhile: a quarter of the time to read thousands of runs.
+    """Keep Python from looking for unused cycles meanwhile, which slows down the reading of thousands of runs.
 
     It is switched on again by the thread that switched it off, so any number of threads can do this at once.
     """
