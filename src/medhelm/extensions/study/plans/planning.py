@@ -284,11 +284,11 @@ class _Plan:
 
     def choose_runs(self, definitions: Sequence[Benchmark]) -> None:
         """Choose benchmarks and models, a run for each, and the instrument of each benchmark."""
+        instrument = None
         try:
             instrument = read_instrument(self.options.instrument)
         except UserError as error:
             self.problems.append(str(error))
-            return
         found = comparable_runs(self.store, self.remarks)
         known = {one.name: one for one in definitions}
         aliases = {alias: one.name for one in definitions for alias in one.aliases}
@@ -305,7 +305,8 @@ class _Plan:
                 continue
             own = {model: run for model, run in found[name].items() if model in models}
             try:
-                self.instruments[name] = _instrument(instrument, self.options.instrument, known.get(name), own)
+                if instrument:
+                    self.instruments[name] = _instrument(instrument, self.options.instrument, known.get(name), own)
             except UserError as error:
                 self.problems.append(str(error))
             self.runs |= {(name, model): run for model, run in own.items()}
