@@ -28,7 +28,7 @@ from medhelm.evaluation.context_window import (
 )
 from medhelm.evaluation.plan import make_plan
 from medhelm.evaluation.python_api import evaluate
-from medhelm.evaluation.requests import model_request
+from medhelm.evaluation.requests import Sampling, model_request
 from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
 from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
@@ -270,7 +270,7 @@ def fitter(*bought: Request, estimator: TokenEstimator | None = None) -> Context
 def request_of(benchmark: Benchmark, asked: Model) -> Request:
     """The request about the first instance."""
     instance = instances(benchmark)[0]
-    return model_request(benchmark, asked, instance, render(benchmark, instance), None)
+    return model_request(benchmark, asked, instance, render(benchmark, instance), Sampling(None))
 
 
 def test_a_longer_prompt_is_sent_once_texts_are_known_to_have_few_tokens(tmp_path: Path, server: Server) -> None:

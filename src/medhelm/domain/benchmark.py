@@ -293,6 +293,8 @@ class Benchmark:
     """Options that are the same for every instance."""
     positive: str = ""
     """Option of the positive class, such as the disease; empty if none is named."""
+    forbidden_perturbations: Mapping[str, str] = field(default_factory=dict)
+    """Perturbation that would change the correct answer -> the reason, as a sentence."""
     choice_columns: tuple[str, ...] = ()
     """Columns that hold the options, in order, if they differ by instance."""
     choice_labels: Literal["letters", "texts"] = "letters"

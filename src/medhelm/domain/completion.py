@@ -22,6 +22,10 @@ REASONING_TOKENS = 4000
 """Limit on hidden reasoning and completion together, for models with hidden reasoning."""
 
 
+UNSAMPLED = ("baseline", "replay")
+"""Providers without sampling, or whose sampling is not known."""
+
+
 POOL = "pool:"
 """`Model.base_url` of a model that is served by a pool of servers, whatever their addresses."""
 

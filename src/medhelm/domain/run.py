@@ -15,6 +15,7 @@ from medhelm.domain.completion import AS_WORST, CAUSED_BY_MODEL, Completion, Mod
 from medhelm.domain.jury import InjectionSign, JudgeReply, JudgeTally, JuryResult, JuryVerdict
 from medhelm.domain.result import Displayable, Estimate, Remark, Rule, Score
 from medhelm.domain.text import listed, plural
+from medhelm.domain.variant import SETTING, VARIANT
 
 GRADED_BY_EXTENDED = frozenset(
     [
@@ -203,7 +204,7 @@ class Run(Displayable):
     data_digest: str
     """Digest of the data files and of the selection of instances."""
     model: str
-    """Name of the model."""
+    """Name of the model; with its setting and variant in brackets, if it has any."""
     tier: Tier
     """Real data or sample rows."""
     status: RunStatus
@@ -309,6 +310,28 @@ class Run(Displayable):
         Requests for some of them may have been sent: a model that cannot be used refuses them.
         """
         return max(0, self.n_failed - sum(self.failures.values()))
+
+    @property
+    def model_name(self) -> str:
+        """Name of the model without setting and variant, as commands take it."""
+        if not (self.setting or self.variant):
+            return self.model
+        return self.resolved_model.name if self.resolved_model else self.model.partition(" [")[0]
+
+    @property
+    def setting(self) -> str:
+        """How the command asked all its instances, such as `prompt=terse, temperature=0.7`; empty for the usual way."""
+        return str(self.settings.get(SETTING) or "")
+
+    @property
+    def variant(self) -> str:
+        """Variant of the instances, such as `perturb=typos` or `repeat=2`; empty for the instances as they are."""
+        return str(self.settings.get(VARIANT) or "")
+
+    @property
+    def is_variant(self) -> bool:
+        """True if other questions were asked than the benchmark's: such runs never count for the main scores."""
+        return bool(self.variant or self.settings.get("prompt"))
 
     @property
     def fresh(self) -> str:

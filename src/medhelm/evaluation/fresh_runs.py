@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Model, Run
-from medhelm.evaluation.requests import run_settings
+from medhelm.evaluation.requests import name_in_run, run_settings
 from medhelm.evaluation.settings import Settings
 from medhelm.models.providers import answers_in_process
 from medhelm.storage.store import Store
@@ -25,11 +25,11 @@ class FreshRuns:
 
     store: Store | None
     starts: Mapping[tuple[str, str], str]
-    """Model and benchmark -> start of the fresh run, ISO 8601."""
+    """Name of the model in the run, and benchmark -> start of the fresh run, ISO 8601."""
 
     def start_of(self, model: Model, dataset: Dataset) -> str:
         """Return the start of a fresh run; empty if completions of any age will do."""
-        return self.starts.get((model.name, dataset.benchmark.name), "")
+        return self.starts.get((name_in_run(dataset, model), dataset.benchmark.name), "")
 
     def ended(self, runs: Sequence[Run]) -> None:
         """Note that the evaluation ended with these runs.
@@ -80,8 +80,8 @@ def expected_fresh_runs(
 def _keys(datasets: Sequence[Dataset], models: Sequence[Model], settings: Settings) -> dict[tuple[str, str], RunKey]:
     """Return the key of each run whose model is called; baselines and replayed files have no age."""
     return {
-        (model.name, dataset.benchmark.name): RunKey.of(
-            dataset.benchmark.name, model.name, dataset.tier, model.digest, run_settings(dataset, model, settings)
+        (name := name_in_run(dataset, model), dataset.benchmark.name): RunKey.of(
+            dataset.benchmark.name, name, dataset.tier, model.digest, run_settings(dataset, model, settings)
         )
         for model in models
         if not answers_in_process(model.provider)

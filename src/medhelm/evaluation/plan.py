@@ -23,8 +23,8 @@ from medhelm.evaluation.requests import (
     completion_limit,
     judge_requests,
     model_request,
+    sampling_of,
     second_judge_request,
-    temperature_of,
 )
 from medhelm.evaluation.session import (
     EvaluationSetup,
@@ -601,7 +601,7 @@ class PendingCounter:
             blank = list(self._judge_requests(benchmark, judges, instance, "")) if judges else []
             for model in self._models:
                 request = model_request(
-                    benchmark, model, instance, prompt, temperature_of(dataset, model), fresh=starts[model.name]
+                    benchmark, model, instance, prompt, sampling_of(dataset, model), fresh=starts[model.name]
                 )
                 completion = self._count_one(found.to_models[model.name], request, benchmark, seen, judged=judged)
                 if completion is None:

@@ -36,6 +36,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.evaluation.request_totals import CompletionCounter, FailureSummary, JuryRecorder, RequestTotals
+from medhelm.evaluation.requests import name_in_run
 from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric
 from medhelm.storage.runs import RunWriter
@@ -71,6 +72,8 @@ class RunRecorder:
         """
         self.model, self.dataset, self.metrics, self.settings = model, dataset, metrics, settings
         self.benchmark, self.origin = dataset.benchmark, origin
+        self.name = name_in_run(dataset, model)
+        """Name of the model in the run."""
         run_id = identity(dataset.benchmark, dataset.digest, model, settings, jury)
         self.shard = _run_shard(dataset.shard, run_id, dataset.n) if dataset.shard else None
         self.id = hashlib.sha256(f"{run_id} {self.shard}".encode()).hexdigest() if self.shard else run_id
@@ -114,7 +117,7 @@ class RunRecorder:
         self._writer = RunWriter(
             store,
             benchmark=self.benchmark.name,
-            model=self.model.name,
+            model=self.name,
             run_id=self.id,
             metrics=[metric.name for metric in self.metrics],
             pooled=self._scores.parts,
@@ -187,7 +190,7 @@ class RunRecorder:
             taxonomy=benchmark.taxonomy,
             benchmark_digest=benchmark.digest,
             data_digest=self.dataset.digest,
-            model=self.model.name,
+            model=self.name,
             resolved_model=self.model,
             tier=self.dataset.tier,
             settings=self.settings,

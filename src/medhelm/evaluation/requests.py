@@ -6,13 +6,14 @@ them is found by the others. Prompts that exceed a context window are truncated 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Instance, Model, Prompt, Request
-from medhelm.domain.completion import REASONING_TOKENS
+from medhelm.domain.completion import REASONING_TOKENS, UNSAMPLED
+from medhelm.domain.variant import REPEAT, run_name
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, stored_settings
 from medhelm.models.prompt_caching import CachePrices, cache_prices, order_by_shared_prefix
 
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 
 ORDERED_TOGETHER, ORDERED_CHARACTERS = 4 * MAXIMUM_IN_FLIGHT, 8_000_000
 """Most instances to order together, and about the most characters of their prompts: they are held in memory."""
+
+
+class Sampling(NamedTuple):
+    """The way in which a completion is sampled."""
+
+    temperature: float | None
+    """Sampling temperature; None for models that take none."""
+    sample: int = 0
+    """Number of the completion among several for the same prompt, from 0."""
 
 
 class ModelRequest(NamedTuple):
@@ -62,14 +72,14 @@ def model_requests(
     cache saves most; else in that of the data set.
     """
     benchmark = dataset.benchmark
-    temperature = temperature_of(dataset, model)
+    sampling = sampling_of(dataset, model)
     for place, instance, prompt, shared in in_request_order(
         benchmark, dataset.to_evaluate(), cache_prices(model) if in_order else None
     ):
         yield ModelRequest(
             dataset.positions[place],
             instance,
-            model_request(benchmark, model, instance, prompt, temperature, fresh=fresh, shared=shared),
+            model_request(benchmark, model, instance, prompt, sampling, fresh=fresh, shared=shared),
         )
 
 
@@ -78,7 +88,7 @@ def model_request(
     model: Model,
     instance: Instance,
     prompt: Prompt,
-    temperature: float | None,
+    sampling: Sampling,
     *,
     fresh: str = "",
     shared: int = 0,
@@ -88,8 +98,9 @@ def model_request(
         model=model,
         prompt=prompt,
         max_tokens=completion_limit(benchmark, model),
-        temperature=float(temperature or 0.0),
+        temperature=float(sampling.temperature or 0.0),
         stop=benchmark.stop,
+        sample=sampling.sample,
         benchmark=benchmark.name,
         instance=instance,
         shared_characters=shared,
@@ -103,7 +114,7 @@ def run_settings(dataset: Dataset, model: Model, options: Settings) -> dict[str,
         **stored_settings(options),
         "max_tokens": completion_limit(dataset.benchmark, model),
         **dataset.settings,
-        "temperature": temperature_of(dataset, model),
+        "temperature": sampling_of(dataset, model).temperature,
     }
 
 
@@ -112,10 +123,15 @@ def completion_limit(benchmark: Benchmark, model: Model) -> int:
     return model.max_tokens or (REASONING_TOKENS if model.reasoning else benchmark.max_tokens)
 
 
-def temperature_of(dataset: Dataset, model: Model) -> float | None:
-    """Return the sampling temperature; None for models that take none."""
-    settings: Mapping[str, float | None] = dataset.settings
-    return settings.get("temperature", 0.0) if model.takes_temperature else None
+def sampling_of(dataset: Dataset, model: Model) -> Sampling:
+    """Return how completions are sampled."""
+    temperature: float | None = dataset.settings.get("temperature", 0.0) if model.takes_temperature else None
+    return Sampling(temperature, dataset.settings.get(REPEAT, 1) - 1)
+
+
+def name_in_run(dataset: Dataset, model: Model) -> str:
+    """Return the name of a model in its run on a data set, which says how it was asked."""
+    return run_name(model.name, dataset.settings, is_sampled=model.provider not in UNSAMPLED)
 
 
 def judge_requests(

@@ -45,6 +45,7 @@ from medhelm.domain.text import listed
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.recorder import NullListener, RunRecorder
+from medhelm.evaluation.requests import name_in_run
 from medhelm.evaluation.runner import CompletionSource, EvaluationRunner, PendingCompletion
 from medhelm.evaluation.session import (
     EvaluationSetup,
@@ -80,8 +81,12 @@ def rejudge(
     """
     place, names = create(setup.store), {benchmark.name for benchmark in benchmarks}
     with runs_left_out() as left_out:
-        stored = load_runs(place)
-        asked = [run for run in stored if run.benchmark in names and (not models or run.model in models)]
+        stored = load_runs(place, variants=True)
+        asked = [
+            run
+            for run in stored
+            if run.benchmark in names and (not models or run.model in models or run.model_name in models)
+        ]
         chosen = _latest(intact_runs(asked))
         _check_rubric(chosen, benchmarks, change)
         if not chosen:
@@ -236,7 +241,7 @@ def _runner(
     stale = [words for dataset in datasets for run in runs if (words := _stale(run, dataset, source))]
     if stale:
         raise UserError("\n".join([*stale, "Nothing was sent."]))
-    models = list({run.model: _model(run) for run in runs}.values())
+    models = list({run.model_name: _model(run) for run in runs}.values())
     return EvaluationRunner(
         datasets,
         models,
@@ -258,7 +263,7 @@ def _model(run: Run) -> Model:
 def _stale(run: Run, dataset: Dataset, store: Store) -> str:
     """Return why the completions of a run do not belong to the current benchmark; empty if they do."""
     benchmark = dataset.benchmark
-    if run.benchmark != benchmark.name:
+    if (run.benchmark, run.variant) != (benchmark.name, dataset.variant):
         return ""
     what = f"{benchmark.name} with {run.model}: "
     if run.data_digest != dataset.digest:
@@ -316,7 +321,7 @@ class StoredCompletions(CompletionSource):
 
     def has_run(self, model: Model, dataset: Dataset) -> bool:
         """Return whether there is a run of the model on the benchmark."""
-        return (model.name, dataset.benchmark.name) in self._runs
+        return (name_in_run(dataset, model), dataset.benchmark.name) in self._runs
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:
         """Return the harness that the run or its prompts come from; None if that is this one."""
@@ -382,7 +387,7 @@ class StoredCompletions(CompletionSource):
         )
 
     def _run(self, model: Model, dataset: Dataset) -> Run:
-        return self._runs[model.name, dataset.benchmark.name]
+        return self._runs[name_in_run(dataset, model), dataset.benchmark.name]
 
     def _published(self, run: Run) -> dict[str, dict[str, _StoredScore]]:
         """Return instance -> metric -> score of the other harness; empty if the completions were made here."""

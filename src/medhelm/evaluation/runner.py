@@ -162,7 +162,8 @@ class LiveCompletions(CompletionSource):
     def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
         """Yield the requests to the model; prompts that do not fit its context window are truncated when sent."""
         provider, benchmark = self.providers[model.name], dataset.benchmark
-        provider.prepare(benchmark.name, dataset)
+        if not dataset.variant:  # baselines answer a variant as they answer the plain instances
+            provider.prepare(benchmark.name, dataset)
         for position, instance, request in model_requests(
             dataset, model, fresh=self._fresh_start(model, dataset), in_order=True
         ):
@@ -400,7 +401,7 @@ class _Work:
             judgment = None
             if active.panel:
                 judgment = await self.scheduler.attempt(
-                    active.panel.judge(recorder.model.name, recorder.benchmark, instance, result.completion)
+                    active.panel.judge(recorder.name, recorder.benchmark, instance, result.completion)
                 )
             if judgment or not active.panel:  # otherwise the work stopped before all judges were asked: no record yet
                 recorder.add(await self._score(job, result, judgment), result, judgment.verdicts if judgment else ())
@@ -475,10 +476,11 @@ class _Work:
         False if the work stops before that.
         """
         benchmark, model = active.recorder.benchmark.name, active.recorder.model.name
+        name = active.recorder.name
         active.lock = await acquire_lock(
-            self.config.store.lock_file(benchmark, model),
+            self.config.store.lock_file(benchmark, name),
             on_wait=lambda: self.listener.note(
-                f"{benchmark} with {model}: another process is running this; waiting for it to finish"
+                f"{benchmark} with {name}: another process is running this; waiting for it to finish"
             ),
             is_stopped=lambda: self.scheduler.is_stopped(model),
         )

@@ -13,12 +13,14 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Score
 from medhelm.domain.text import metric_title
+from medhelm.domain.variant import SETTING, setting_in_words
 from medhelm.errors import ErrorCollector, MissingError, UserError
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
 from medhelm.io.files import NumberLocks
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.hosts import Subject
+from medhelm.io.plugins import VARIANTS, from_extension
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, CacheRecovery
 from medhelm.models.client import Client, SendingLimits
@@ -250,6 +252,13 @@ def check_models(
                 "Give `price: {input: USD, output: USD}` per million tokens in models.yaml. Nothing was sent."
             )
         )
+    if fixed := [model.name for model in by_name if settings.temperature and not model.takes_temperature]:
+        errors.errors.append(
+            UserError(
+                f"--temperature: {', '.join(fixed)} {'takes' if len(fixed) == 1 else 'take'} no temperature while "
+                "reasoning. Leave out the option, or these models. Nothing was sent."
+            )
+        )
     if (addresses := [address for model in by_name for address in model.addresses]) and not is_remote:
         with errors.collect():
             egress_policy_of(list(by_name), settings, environment).admit_all(addresses, look_up=look_up)
@@ -361,12 +370,12 @@ def open_datasets(benchmarks: Sequence[Benchmark], data: Path | None, settings: 
     errors = ErrorCollector()
     for benchmark in benchmarks:
         with errors.collect():
-            dataset = open_selected(benchmark, data, settings)
-            opened.append(dataset)
-            loaded_characters += dataset.held
-            if loaded_characters > MAXIMUM_LOADED_CHARACTERS:  # read again when its run starts
-                loaded_characters -= dataset.held
-                dataset.release()
+            for dataset in open_variants(benchmark, data, settings):
+                opened.append(dataset)
+                loaded_characters += dataset.held
+                if loaded_characters > MAXIMUM_LOADED_CHARACTERS:  # read again when its run starts
+                    loaded_characters -= dataset.held
+                    dataset.release()
     errors.raise_all()
     return opened
 
@@ -439,6 +448,23 @@ def check_and_open(
     with errors.collect():
         check_scorable((dataset.benchmark for dataset in datasets), judged=judged, imported=True)
     return open_permitted(benchmarks, models, judges or (), setup, errors, datasets)
+
+
+def open_variants(benchmark: Benchmark, data: Path | None, settings: Settings) -> list[Dataset]:
+    """Open the instances that the settings select, in each way in which the settings ask them; the plain ones first.
+
+    Raises: UserError or MissingError.
+    """
+    dataset = open_selected(benchmark, data, settings)
+    if settings.temperature:
+        dataset = dataset.asked(temperature=settings.temperature)
+    if setting := setting_in_words(prompt=settings.prompt, temperature=settings.temperature):
+        dataset = dataset.asked(**{SETTING: setting})
+    if not (settings.prompt or settings.repeat > 1 or settings.perturb):
+        return [dataset]
+    what = "--prompt, --repeat and --perturb"
+    expand = from_extension(VARIANTS, "expand", extension="variants", what=what)
+    return list(expand(dataset, settings))
 
 
 def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -> Dataset:

@@ -11,6 +11,7 @@ from medhelm.domain import STANDARD, Jury, Model, RubricName, Run, Shard, Tier
 from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.option_fields import option, option_of, words
 from medhelm.domain.result import Displayable
+from medhelm.domain.variant import REPEAT
 from medhelm.errors import UserError
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
@@ -25,6 +26,14 @@ def _checked_proxy(text: str) -> str:
     from medhelm.models.addresses import checked_proxy  # lazy: the help needs none
 
     return checked_proxy(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names in a list with commas, each once. Raises: ValueError for a list without any."""
+    names = tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+    if not names:
+        raise ValueError(f"must name at least one, separated by commas, is {text!r}.")
+    return names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +77,39 @@ class Settings:
         "default",
         group="measurement",
         metavar="NAME",
+    )
+    prompt: str = option(
+        "--prompt",
+        "Another prompt: a name that `medhelm variants` lists, or a YAML file. Its runs are rows of their own.",
+        "",
+        group="measurement",
+        metavar="NAME|FILE",
+    )
+    temperature: float = option(
+        "--temperature",
+        "Sampling temperature. Runs at another one than 0 are rows of their own.",
+        0.0,
+        group="measurement",
+        metavar="T",
+        least=0,
+        most=2,
+    )
+    repeat: int = option(
+        "--repeat",
+        "Request K completions for each instance. The first counts; the others show how much completions vary.",
+        1,
+        group="variants",
+        metavar="K",
+        least=1,
+        most=1000,
+    )
+    perturb: tuple[str, ...] = option(
+        "--perturb",
+        "Also ask each instance in changed form: names that `medhelm variants` lists, separated by commas, or all.",
+        (),
+        group="variants",
+        metavar="NAME,...",
+        parse=_names,
     )
     tier: Tier = option(
         "--tier", "Real data or invented sample rows.", "real", group="measurement", choices=get_args(Tier)
@@ -219,10 +261,12 @@ class JuryChange:
 
 # --- stored settings, and the options that repeat them ----------------------------------------------------------------
 
-MEASUREMENT = tuple(
-    one.name for one in fields(Settings) if (form := option_of(one)) is not None and form.group == "measurement"
+MEASUREMENT, VARIANTS = (
+    tuple(one.name for one in fields(Settings) if (form := option_of(one)) is not None and form.group == group)
+    for group in ("measurement", "variants")
 )
-"""Settings that change what is measured: a run stores them, and a command that repeats it names them."""
+"""Settings that change what is measured: a run stores them, and a command that repeats it names them. Those of the
+second kind ask for further runs, which store them as their variant."""
 
 _ALWAYS_STORED = ("sample", "limit", "seed")
 """Those that a run always stores, in this order around the later ones, which it stores where they are not the default.
@@ -240,12 +284,17 @@ def stored_settings(settings: Settings) -> dict[str, Any]:
 def settings_of(run: Run) -> Settings:
     """Return the settings of a stored run that change what is measured; the others have their defaults."""
     stored = {name: run.settings[name] for name in MEASUREMENT if name in run.settings}
-    return Settings(tier=run.tier, rubric=run.rubric or STANDARD, **stored)
+    if "temperature=" not in run.setting:  # nobody chose it
+        stored.pop("temperature", None)
+    kind, _, name = run.variant.partition("=")
+    if kind == "perturb":
+        stored["perturb"] = (name,)
+    return Settings(tier=run.tier, rubric=run.rubric or STANDARD, repeat=run.settings.get(REPEAT, 1), **stored)
 
 
 def measured_as(settings: Settings, measured: Settings) -> Settings:
     """Return settings that measure what others do."""
-    return replace(settings, **{name: getattr(measured, name) for name in MEASUREMENT})
+    return replace(settings, **{name: getattr(measured, name) for name in (*MEASUREMENT, *VARIANTS)})
 
 
 def jury_options(run: Run) -> JuryOptions:

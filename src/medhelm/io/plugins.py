@@ -66,6 +66,12 @@ Each is `function(store: Store, benchmark: str, instance_ids: Collection[str] | 
 instances of the benchmark. It returns how many entries it deleted, and may be called again for the same instances.
 """
 
+VARIANTS = "medhelm.variants"
+"""Group of extensions alone: functions that ask the instances of a data set in other ways.
+
+`expand(dataset: Dataset, settings: Settings) -> list[Dataset]` returns the data sets that a command evaluates.
+"""
+
 EXTENSIONS = Path(__file__).parent.parent / "extensions"
 """Folder with one folder for each extension."""
 

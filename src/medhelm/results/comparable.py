@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from medhelm.domain import JURY, Run, Tier
 from medhelm.domain.benchmark import group_by
+from medhelm.domain.completion import UNSAMPLED
 from medhelm.domain.option_fields import words
 from medhelm.domain.result import LeftOut, Remark, Remedy
 from medhelm.domain.text import listed, plural
@@ -47,9 +48,6 @@ BASELINE = "baseline/"
 
 HARNESSES = {"helm": "HELM", "inspect": "Inspect", "lm_eval": "lm-eval"}
 """Harness -> its name in sentences."""
-
-UNSAMPLED = ("baseline", "replay")
-"""Providers without sampling, or whose sampling is not known."""
 
 
 class Content(NamedTuple):

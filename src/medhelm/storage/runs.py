@@ -181,14 +181,15 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def load_runs(store: Store, benchmark: str = "") -> list[Run]:
+def load_runs(store: Store, benchmark: str = "", *, variants: bool = False) -> list[Run]:
     """Read all runs of a store, or those of one benchmark, sorted by benchmark and model. Reads `run.json` files only.
 
-    `benchmark` is compared with the names of folders and never part of a path. Shards are no results and left out:
-    see `load_shards`. Damaged runs are left out with a warning. Raises: StoreError for runs of a newer version; for
-    damaged ones within `no_damaged_runs`.
+    `benchmark` is compared with the names of folders and never part of a path. `variants`: also runs that asked other
+    questions. Shards are no results and left out: see `load_shards`. Damaged runs are left out with a warning. Raises:
+    StoreError for runs of a newer version; for damaged ones within `no_damaged_runs`.
     """
-    return [run for run in _load(store, benchmark, shards=False) if run.shard is None]
+    found = _load(store, benchmark, shards=False)
+    return [run for run in found if run.shard is None and (variants or not run.is_variant)]
 
 
 def load_shards(store: Store) -> list[Run]:

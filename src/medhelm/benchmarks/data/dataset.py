@@ -52,6 +52,7 @@ from medhelm.domain import (
     Tier,
 )
 from medhelm.domain.text import plural
+from medhelm.domain.variant import VARIANT, Variant
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from medhelm.io.files import temporary_file
 from medhelm.io.rows import RowError
@@ -151,6 +152,43 @@ class Dataset:
         found._read = lambda: (instance for instance in self if not is_left_out(instance.id))
         if self._instances is not None:
             found._instances = [instance for instance in self._instances if not is_left_out(instance.id)]
+        return found
+
+    @property
+    def variant(self) -> str:
+        """Variant of the instances, such as `perturb=typos`; empty for the instances as they are."""
+        return str(self.settings.get(VARIANT, ""))
+
+    def asked(self, **settings: Any) -> Dataset:
+        """Return the same instances with more request settings."""
+        found = copy(self)
+        found.settings = {**self.settings, **settings}
+        return found
+
+    def varied(self, variant: Variant) -> Dataset:
+        """Return the instances that a variant applies to, changed by it, with a digest of their own.
+
+        Ids, clusters and groups stay, so that each instance is paired with the original. Reads the data once, if the
+        variant changes instances.
+        """
+        found = self.asked(**variant.settings)
+        if variant.benchmark is not None:
+            found.benchmark = variant.benchmark(self.benchmark)
+        digest = hashlib.sha256(json.dumps([self.digest, variant.name, sorted(variant.settings.items())]).encode())
+        found.digest = digest.hexdigest()
+        if (change := variant.instance) is None:
+            return found
+        evaluated, is_held = set(self.positions), self._instances is not None
+        kept: list[int] = []
+        changed: list[Instance] = []
+        for position, instance in enumerate(self):
+            if (new := change(instance)) is not None:
+                kept.append(position)
+                changed += [new] if is_held else []
+        found.n, found._order, found._spilled, found._filling = len(kept), None, None, Lock()
+        found.positions = array("q", (new for new, old in enumerate(kept) if old in evaluated))
+        found._read = lambda: (new for instance in self if (new := change(instance)) is not None)
+        found._instances = changed if is_held else None
         return found
 
     @property

@@ -1,0 +1,89 @@
+"""Ask the instances of a data set in other ways: with another prompt, several times, or perturbed."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+
+from medhelm.benchmarks.data.dataset import Dataset
+from medhelm.domain import Benchmark, Instance
+from medhelm.domain.variant import REPEAT, VARIANT, Variant
+from medhelm.errors import ErrorCollector, UserError
+from medhelm.evaluation.settings import Settings
+from medhelm.extensions.variants.perturbations import find_perturbation, perturbations
+from medhelm.extensions.variants.types import Perturbation
+
+ALL = "all"
+"""Name of all perturbations that a benchmark permits."""
+
+
+def expand(dataset: Dataset, settings: Settings) -> list[Dataset]:
+    """Return the data sets that a command evaluates: with the chosen prompt, then its repeats and perturbations.
+
+    Raises: UserError for names that are unknown, and for perturbations that the benchmark forbids or that apply to
+    none of its instances; all of them in one message.
+    """
+    if settings.prompt:
+        from medhelm.extensions.variants.prompts import prompt_variant  # lazy: most commands use the usual prompt
+
+        dataset = dataset.varied(prompt_variant(settings.prompt, dataset, settings))
+    found = [dataset, *(dataset.varied(_repeat(number)) for number in range(2, settings.repeat + 1))]
+    errors = ErrorCollector()
+    for name in dict.fromkeys(settings.perturb):
+        with errors.collect():
+            found += (
+                _all_permitted(dataset, settings.seed) if name == ALL else [perturbed(dataset, name, settings.seed)]
+            )
+    errors.raise_all()
+    return list({one.variant: one for one in found}.values())
+
+
+def _all_permitted(dataset: Dataset, seed: int) -> list[Dataset]:
+    """Return the data set in each perturbation that its benchmark permits and that applies to some instance."""
+    forbidden = dataset.benchmark.forbidden_perturbations
+    permitted = (one for name, one in perturbations().items() if name not in forbidden)
+    every = (dataset.varied(perturbation_variant(one, dataset.benchmark, seed)) for one in permitted)
+    return [one for one in every if one.n]
+
+
+def _repeat(number: int) -> Variant:
+    """Return the variant that requests a further completion of each prompt. `number`: from 2."""
+    return Variant(name=f"repeat={number}", settings={VARIANT: f"repeat={number}", REPEAT: number})
+
+
+def perturbed(dataset: Dataset, name: str, seed: int) -> Dataset:
+    """Return the instances that a perturbation applies to, changed and checked. Raises: UserError."""
+    perturbation, benchmark = find_perturbation(name), dataset.benchmark
+    if reason := benchmark.forbidden_perturbations.get(perturbation.name):
+        raise UserError(f"{benchmark.name} forbids the perturbation `{perturbation.name}`: {reason} Nothing was sent.")
+    found = dataset.varied(perturbation_variant(perturbation, benchmark, seed))
+    if not found.n:
+        raise UserError(
+            f"{benchmark.name}: the perturbation `{perturbation.name}` applies to none of its "
+            f"{dataset.n:,} instances. Leave it out. Nothing was sent."
+        )
+    return found
+
+
+def perturbation_variant(perturbation: Perturbation, benchmark: Benchmark, seed: int) -> Variant:
+    """Return the variant that perturbs instances, and leaves out those that fail the check of the perturbation."""
+    name = f"perturb={perturbation.name}"
+    return Variant(
+        name=name,
+        settings={
+            VARIANT: name,
+            "expectation": perturbation.expectation,
+            "version": perturbation.version,
+            "seed": seed,
+        },
+        instance=partial(_changed, perturbation, benchmark, seed),
+    )
+
+
+def _changed(perturbation: Perturbation, benchmark: Benchmark, seed: int, instance: Instance) -> Instance | None:
+    """Return the changed instance; None if the change does not apply, changes nothing, or fails its check."""
+    rng = Random(f"{seed}:{perturbation.name}:{instance.id}")
+    found = perturbation.apply(instance, benchmark, rng)
+    if found is None or found == instance or perturbation.check(instance, found, benchmark):
+        return None
+    return found

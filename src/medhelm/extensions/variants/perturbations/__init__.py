@@ -1,0 +1,29 @@
+"""The built-in perturbations, by name; the module of a perturbation is imported when it is used."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from medhelm.errors import UserError, suggestion
+from medhelm.extensions.variants.types import Perturbation
+
+_MODULES: tuple[str, ...] = ()
+"""Modules with a tuple `PERTURBATIONS`, in the order of lists."""
+
+
+@cache
+def perturbations() -> dict[str, Perturbation]:
+    """Return name -> perturbation, in the order of lists."""
+    modules = (import_module(f"{__name__}.{module}") for module in _MODULES)
+    return {perturbation.name: perturbation for module in modules for perturbation in module.PERTURBATIONS}
+
+
+def find_perturbation(name: str) -> Perturbation:
+    """Return the perturbation with this name. Raises: UserError."""
+    known = perturbations()
+    if name not in known:
+        raise UserError(
+            f"--perturb: `{name}` is not a perturbation. {suggestion(name, known)} `medhelm variants` lists all."
+        )
+    return known[name]

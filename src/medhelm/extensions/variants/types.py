@@ -1,0 +1,36 @@
+"""Perturbations: checked changes to an instance whose correct answer is known to stay, or to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from medhelm.domain import Benchmark, Instance
+from medhelm.domain.variant import Expectation
+
+
+def _accept(original: Instance, changed: Instance, benchmark: Benchmark) -> str:  # noqa: ARG001
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Perturbation:
+    """A change to an instance."""
+
+    name: str
+    """Name on the command line, such as `typos`."""
+    title: str
+    """Name for tables."""
+    description: str
+    """The change, in one sentence."""
+    expectation: Expectation
+    """Correct reaction of a model."""
+    apply: Callable[[Instance, Benchmark, Random], Instance | None]
+    """Returns the changed instance, or None if the change does not apply to this one. The generator is seeded by the
+    seed of the command, the name of the perturbation and the id of the instance."""
+    check: Callable[[Instance, Instance, Benchmark], str] = _accept
+    """Validates a changed instance against its original: returns the rule that it breaks, or "". Instances that break
+    one are left out before anything is sent."""
+    version: int = 1
+    """Raised with every change of its results, which then belong to other runs."""
