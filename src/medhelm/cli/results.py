@@ -44,13 +44,22 @@ PUBLISHED = "published"
 """Name of the panel of all published models."""
 
 
+class _BoardBy(click.Choice[str]):
+    """The choices of `--by`, of which `criterion` may follow the name of a benchmark and a colon."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the choice."""
+        return value if value.endswith(":criterion") else super().convert(value, param, ctx)
+
+
 @click.command()
 @click.option(
     "--by",
-    type=click.Choice(["overall", "category", "subcategory", "benchmark", "head-to-head"]),
+    type=_BoardBy(["overall", "category", "subcategory", "benchmark", "head-to-head", "criterion"]),
     default="overall",
     show_default=True,
-    help="Columns of the table; head-to-head: how often each model beats each of the others.",
+    help="Columns of the table; head-to-head: how often each model beats each of the others; criterion, or "
+    "BENCHMARK:criterion: mean grades by criterion of the judges' rubric.",
 )
 @options_of(SourceOptions, "source")
 @options_of(BoardOptions, "options", "ranking")
@@ -93,11 +102,14 @@ def leaderboard(
       medhelm leaderboard --suite ours.yaml --shared --prices ours.yaml
       medhelm leaderboard --panel openai/gpt-4o,openai/o3-mini
       medhelm leaderboard --by head-to-head
+      medhelm leaderboard --by aci_bench:criterion
     """
     _check_sources(source, options, ratings)
     rule = options.rule if is_given("options_rule") else None
     options = replace(
-        board_options(shared, options, format_), clinicians=clinicians_of(shared, ratings, curve=calibration == "curve")
+        board_options(shared, options, format_),
+        clinicians=clinicians_of(shared, ratings, curve=calibration == "curve"),
+        criteria=format_ == "json" or by.endswith("criterion"),
     )
     from medhelm.results.leaderboard import leaderboard_of, leaderboard_of_scores
     from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
@@ -154,9 +166,10 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
     if format_ == "json":
         print_json(leaderboard_report.as_json(board, by=by))
         return
+    table = leaderboard_report.to_table(board, by=by, format=format_, wide=wide)
     if board.verdict and format_ in ("table", "md"):
         click.echo(as_shown(" ".join(board.verdict), format_) + "\n")
-    click.echo(leaderboard_report.to_table(board, by=by, format=format_, wide=wide), nl=False)
+    click.echo(table, nl=False)
     if format_ != "csv" and (calibrated := calibration_table(board, format_)):
         click.echo("\n" + calibrated, nl=False)
     if board.remarks and format_ in ("table", "md"):

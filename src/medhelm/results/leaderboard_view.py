@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Any, Literal, get_args
 
 from medhelm.analysis.comparison.pairs import ModelPair
+from medhelm.analysis.criteria import count_below_floor, with_floors_as_worst
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.rows import HeadToHead, head_to_head
 from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row, remark_groups
@@ -72,6 +73,7 @@ from medhelm.results.formats.tables import (
     render,
     score_decimals,
 )
+from medhelm.results.runs.criteria import CRITERION_SCHEMA, criteria_columns, criteria_json, criteria_to_text
 
 PUBLISHED = "†"
 """Mark after the name of a model with published scores."""
@@ -85,7 +87,7 @@ CSV_FIRST = (
 )
 """Columns of CSV whose places scripts may know; those of other fields follow."""
 
-PAGE_FIRST = "rank model ranking_value tie_letters win_rate adjusted_average below_floor"
+PAGE_FIRST = "rank model ranking_value tie_letters win_rate adjusted_average below_floor average_with_floors"
 """First columns of the page; those of other fields follow."""
 
 MOST_CATEGORIES = 8
@@ -195,6 +197,19 @@ def _averages(board: Leaderboard) -> list[Field[Row]]:
                 "failures that the model caused count",
             ),
         ),
+        Field(
+            "average_with_floors", lambda row: row.average_with_floors, kind="interval", range=_SHARE,
+            missing=_NO_SCORE, is_optional=True, is_present=board.has_floors,
+            meaning="The average that ranks, where each completion below a floor counts as the worst answer.",
+            heading="With floors", drop=11,
+            page=interval_page(
+                lambda row: row.average_with_floors, title="With floors", note="95% interval",
+                explanation="the average that ranks, where each completion below a floor counts as the worst answer",
+            ),
+        ),
+        Field("rank_with_floors", lambda row: row.rank_with_floors, kind="whole number", range="1 and above",
+              missing="a baseline", is_optional=True, is_present=board.has_floors,
+              meaning="Rank by the average with floors."),
         *clinician_fields(board),
     ]  # fmt: skip
 
@@ -501,6 +516,12 @@ def cell_fields(column: Column) -> list[Field[Cell]]:
         Field(key="completion_counts", kind="object", schema=schema_of(CompletionCounts), is_optional=True,
               get=lambda cell: plain_json(cell.completion_counts) if cell.completion_counts else ABSENT,
               meaning="Completions without a readable answer."),
+        Field(key="with_floors", kind="object", is_optional=True, get=lambda cell: _with_floors_json(cell, column),
+              schema=record(**keys("value low high", NUMBER), **keys("n n_below", INTEGER)), missing="no grades",
+              meaning="The score where each completion below a floor counts as the worst answer."),
+        Field(key="criteria", kind="object", schema=map_of(CRITERION_SCHEMA), is_optional=True,
+              get=lambda cell: criteria_json(cell, column) if cell.criteria else ABSENT,
+              meaning="Criterion, or tag of criteria with points -> mean grade on its own scale."),
         Field(key="worst_case", **bound(0), meaning="The value if all missing scores were the worst."),
         Field(key="best_case", **bound(1), meaning="The value if all missing scores were the best."),
         Field(key="calibrated", kind="object", schema={"type": "object"}, is_optional=True,
@@ -510,6 +531,14 @@ def cell_fields(column: Column) -> list[Field[Cell]]:
               get=lambda cell: clinician_json(cell.clinicians) if cell.clinicians else ABSENT,
               meaning="Mean rating by clinicians of the completions that they rated, on their instrument's scale."),
     ]  # fmt: skip
+
+
+def _with_floors_json(cell: Cell, column: Column) -> Any:
+    """Return the score with floors as JSON; ABSENT without floors."""
+    if not cell.floors:
+        return ABSENT
+    found = estimate_json(with_floors_as_worst(cell, column).estimate, "value low high n")
+    return found and {**found, "n_below": count_below_floor(cell)[0]}
 
 
 EMPTY = Leaderboard(rows=(), columns=(), mde={}, interval_method="nothing", ranked_by="macro average", pairs=None)
@@ -624,8 +653,11 @@ def shared_pairs(found: HeadToHead) -> list[tuple[int, int]]:
 
 # --- JSON and tables --------------------------------------------------------------------------------------------------
 
-By = Literal["overall", "category", "subcategory", "benchmark", "head-to-head"]
+By = Literal["overall", "category", "subcategory", "benchmark", "head-to-head", "criterion"]
 """Meaning of the rows or columns of the table."""
+
+CRITERION = "criterion"
+"""The value for grades by criterion; `BENCHMARK:criterion` for those of one benchmark."""
 
 MOST_SHOWN = 15
 """Most models in the matrix; CSV and JSON list every pair."""
@@ -664,11 +696,15 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, 
     """The leaderboard as a table.
 
     Parameters: by, overall (one row per model), category or subcategory (models by groups), benchmark (benchmarks by
-    models, or one row per pair if there are many models) or head-to-head (models by models); format, see
+    models, or one row per pair if there are many models), head-to-head (models by models), criterion or
+    `BENCHMARK:criterion` (criteria of judged benchmarks by models, read with `options.criteria`); format, see
     `tables.render`; wide, True for all averages and their spread. CSV holds the same numbers in columns of their own,
     with six decimals.
     Raises: UserError for another `by` or format.
     """
+    benchmark, _, kind = by.rpartition(":")
+    if kind == CRITERION:
+        return criteria_to_text(board, benchmark, format)
     check_by(by)
     if by == "head-to-head":
         return _head_to_head_table(board, format)
@@ -876,6 +912,9 @@ def head_to_head_note(found: HeadToHead) -> str:
 def _frame_columns(board: Leaderboard, by: str) -> Columns:
     """Return the columns of `--format csv`. Raises: UserError for another `by`."""
     by = by or "overall"
+    benchmark, _, kind = by.rpartition(":")
+    if kind == CRITERION:
+        return criteria_columns(board, benchmark)
     check_by(by)
     if by == "head-to-head":
         rows, headers = head_to_head_list(head_to_head(board))

@@ -145,6 +145,8 @@ class BoardOptions(RankingOptions):
     """Folders with further benchmarks that a suite file may name."""
     short_names: bool = False
     """True for names of models without addresses of servers."""
+    criteria: bool = False
+    """True to read the judges' grades by criterion too, which takes longer; only with corrected scoring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

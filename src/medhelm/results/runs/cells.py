@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -143,10 +143,7 @@ def with_floors(cell: Cell, run: Run, floors: Sequence[Floor], scored: RunScores
     means = criterion_means(run, [floor.criterion for floor in floors])
     if means is None:
         return cell
-    failed = np.isnan(scored.values) & ~np.isnan(cell.scores)
-    if run.jury_result.n_blank:
-        by_jury = scored if run.main_metric == JURY else read_scores(run, JURY, rule)
-        failed |= ~np.isnan(by_jury.values) & [name not in means for name in scored.ids]
+    failed = without_judges_as_worst(cell, run, scored, means, rule)
     found = {}
     for place, floor in enumerate(floors):
         # Rounded, so that equal grades with decimals have a mean that is not below them.
@@ -154,6 +151,21 @@ def with_floors(cell: Cell, run: Run, floors: Sequence[Floor], scored: RunScores
         below = grades < floor.at_least if floor.at_least is not None else grades > floor.at_most
         found[floor] = np.where(failed, 1.0, np.where(np.isnan(grades), np.nan, below))
     return replace(cell, floors=found)
+
+
+def without_judges_as_worst(
+    cell: Cell, run: Run, scored: RunScores, judged: Collection[str], rule: Rule
+) -> NDArray[np.bool_]:
+    """Return the instances that no judge saw and that count as the worst: blank completions, and failures counted so.
+
+    Parameters: judged, ids of the instances with judgments.
+    """
+    assert cell.scores is not None, "the caller has single scores"
+    failed: NDArray[np.bool_] = np.isnan(scored.values) & ~np.isnan(cell.scores)
+    if run.jury_result and run.jury_result.n_blank:
+        by_jury = scored if run.main_metric == JURY else read_scores(run, JURY, rule)
+        failed |= ~np.isnan(by_jury.values) & [name not in judged for name in scored.ids]
+    return failed
 
 
 def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:
