@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medhelm.analysis.criteria import with_floors_as_worst, with_score_with_floors
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.findings import MAJORITY, with_doubts
+from medhelm.analysis.leaderboard.lowest_grades import with_floors_as_worst, with_score_with_floors
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, ConstantBaseline, InjectionEffect, Rule, Run, Tier
@@ -32,8 +32,9 @@ from medhelm.results.options import (
     folders_of,
     read_pricing,
 )
-from medhelm.results.runs.cells import cell_of, column_of, latest_floors, with_floors
+from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.results.runs.criteria import with_criteria
+from medhelm.results.runs.lowest_grades import latest_floors, with_floors
 from medhelm.results.runs.remarks import (
     cached_completions_text,
     cluster_remarks,

@@ -10,11 +10,10 @@ from itertools import combinations
 from typing import Any, Literal, get_args
 
 from medhelm.analysis.comparison.pairs import ModelPair
-from medhelm.analysis.criteria import count_below_floor, with_floors_as_worst
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.rows import HeadToHead, head_to_head
 from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row, remark_groups
-from medhelm.domain import CompletionCounts, Estimate, Rule, Tier
+from medhelm.domain import CompletionCounts, Rule, Tier
 from medhelm.domain.text import group_title, listed, plural
 from medhelm.errors import UserError
 from medhelm.results.calibration_view import (
@@ -70,10 +69,12 @@ from medhelm.results.formats.tables import (
     money,
     number,
     percent,
+    percentages,
     render,
     score_decimals,
 )
 from medhelm.results.runs.criteria import CRITERION_SCHEMA, criteria_columns, criteria_json, criteria_to_text
+from medhelm.results.runs.lowest_grades import floor_cell_field, floor_fields
 
 PUBLISHED = "†"
 """Mark after the name of a model with published scores."""
@@ -185,31 +186,7 @@ def _averages(board: Leaderboard) -> list[Field[Row]]:
               meaning="Share of the completions on benchmarks with grades whose grade is the worst one, with the "
               "failures that count as the worst answer.",
               heading="Worst answers", text=lambda row: percentages(row.worst_answers), hide_empty=True, drop=10),
-        Field(
-            "below_floor", lambda row: row.below_floor, kind="interval", parts="value low high n",
-            range=_SHARE, missing="no benchmark with floors", is_optional=True, is_present=board.has_floors,
-            meaning="Share of the completions with a grade below the floor that the rubric sets for a criterion, with "
-            "the failures that count as the worst answer.",
-            heading="Below floor", text=lambda row: percentages(row.below_floor), hide_empty=True, drop=11,
-            page=interval_page(
-                lambda row: row.below_floor, percent, note="95% interval", best_first=False, small=_below_floor_small,
-                explanation="share of completions with a grade below the floor that the rubric sets for a criterion; "
-                "failures that the model caused count",
-            ),
-        ),
-        Field(
-            "average_with_floors", lambda row: row.average_with_floors, kind="interval", range=_SHARE,
-            missing=_NO_SCORE, is_optional=True, is_present=board.has_floors,
-            meaning="The average that ranks, where each completion below a floor counts as the worst answer.",
-            heading="With floors", drop=11,
-            page=interval_page(
-                lambda row: row.average_with_floors, title="With floors", note="95% interval",
-                explanation="the average that ranks, where each completion below a floor counts as the worst answer",
-            ),
-        ),
-        Field("rank_with_floors", lambda row: row.rank_with_floors, kind="whole number", range="1 and above",
-              missing="a baseline", is_optional=True, is_present=board.has_floors,
-              meaning="Rank by the average with floors."),
+        *floor_fields(board),
         *clinician_fields(board),
     ]  # fmt: skip
 
@@ -392,16 +369,6 @@ def at_most(row: Row, cost: str | None) -> str | None:
     return f"≤ {cost}" if cost and row.cost_is_ceiling else cost
 
 
-def percentages(found: Estimate | None) -> str | None:
-    """Return a share with its interval in percent."""
-    return None if found is None else f"{found.value:.1%} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
-
-
-def _below_floor_small(row: Row) -> str:
-    found = row.below_floor
-    return "" if found is None else f"{percent(found.low)} to {percent(found.high)} of {found.n:,}"
-
-
 def _failed_text(row: Row) -> str | None:
     """Return how many instances failed, and how many of them count as the worst answer; None for none."""
     failed = sum(cell.n_failed or 0 for cell in row.cells.values())
@@ -516,9 +483,7 @@ def cell_fields(column: Column) -> list[Field[Cell]]:
         Field(key="completion_counts", kind="object", schema=schema_of(CompletionCounts), is_optional=True,
               get=lambda cell: plain_json(cell.completion_counts) if cell.completion_counts else ABSENT,
               meaning="Completions without a readable answer."),
-        Field(key="with_floors", kind="object", is_optional=True, get=lambda cell: _with_floors_json(cell, column),
-              schema=record(**keys("value low high", NUMBER), **keys("n n_below", INTEGER)), missing="no grades",
-              meaning="The score where each completion below a floor counts as the worst answer."),
+        floor_cell_field(column),
         Field(key="criteria", kind="object", schema=map_of(CRITERION_SCHEMA), is_optional=True,
               get=lambda cell: criteria_json(cell, column) if cell.criteria else ABSENT,
               meaning="Criterion, or tag of criteria with points -> mean grade on its own scale."),
@@ -531,14 +496,6 @@ def cell_fields(column: Column) -> list[Field[Cell]]:
               get=lambda cell: clinician_json(cell.clinicians) if cell.clinicians else ABSENT,
               meaning="Mean rating by clinicians of the completions that they rated, on their instrument's scale."),
     ]  # fmt: skip
-
-
-def _with_floors_json(cell: Cell, column: Column) -> Any:
-    """Return the score with floors as JSON; ABSENT without floors."""
-    if not cell.floors:
-        return ABSENT
-    found = estimate_json(with_floors_as_worst(cell, column).estimate, "value low high n")
-    return found and {**found, "n_below": count_below_floor(cell)[0]}
 
 
 EMPTY = Leaderboard(rows=(), columns=(), mde={}, interval_method="nothing", ranked_by="macro average", pairs=None)

@@ -197,8 +197,9 @@ class PairOptions:
     )
     by: str | None = option(
         "--by",
-        "Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  [default: overall]",
-        choices=("overall", "benchmark", "test"),
+        "Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  [default: overall] "
+        "For two models: criterion, for the criteria of the judges' rubrics.",
+        choices=("overall", "benchmark", "test", "criterion"),
     )
     published_only: bool = option(
         "--published-only", "Compare the published models by their means; nothing else is known.", False

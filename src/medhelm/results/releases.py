@@ -64,7 +64,7 @@ OPTIONS = JsonForm(
         "suite": Nested(str, lambda suite: suite),
         "panel": Nested(lambda names: list(names) or None, lambda names: tuple(names or ())),
     },
-    not_stored=("wanted", "pricing", "clinicians", "benchmark_folders", "short_names"),
+    not_stored=("wanted", "pricing", "clinicians", "benchmark_folders", "short_names", "criteria"),
 )
 """The options in the manifest of a release."""
 

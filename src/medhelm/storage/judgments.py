@@ -196,37 +196,6 @@ def criterion_means(run: Run, criteria: Sequence[str]) -> dict[str, tuple[float,
     return {name: tuple(float("nan") if one is None else one for one in grades) for name, *grades in rows}
 
 
-def complete_grades(run: Run) -> dict[str, dict[str, tuple[float, float]]]:
-    """Return id of each judged instance -> criterion -> mean grade, and points, of the judges behind the jury's score.
-
-    These are the judges that graded every criterion. An instance of which the jury has too few has no criteria. Grades
-    are those of the judges, also where lower is better. Empty without a jury, and if the file is missing.
-    """
-    if run.jury_result is None or not (stored_folder(run) / "judgments.parquet").exists():
-        return {}
-    columns = ", ".join(f"list({name} ORDER BY file_row_number)" for name in ("criterion", "score", "points"))
-    group, order = "GROUP BY instance_id, judge", "min(file_row_number)"
-    rows = read_rows(run, "judgments.parquet", f"instance_id, {columns}", group, order=order)
-    by_instance: dict[str, list[tuple[list[str], list[float], list[float]]]] = {}
-    for instance_id, *lists in rows:
-        complete = by_instance.setdefault(instance_id, [])
-        if None not in lists[1]:
-            complete.append((lists[0], lists[1], lists[2]))
-    return {
-        instance_id: _mean_by_criterion(complete) if len(complete) >= run.jury_result.jury.min_judges else {}
-        for instance_id, complete in by_instance.items()
-    }
-
-
-def _mean_by_criterion(judges: Sequence[tuple[list[str], list[float], list[float]]]) -> dict[str, tuple[float, float]]:
-    """Return criterion -> mean over judges of its grade, and its points. `judges`: criteria, grades and points."""
-    found: dict[str, tuple[float, float]] = {}
-    for criteria, grades, points in judges:
-        for name, grade, weight in zip(criteria, grades, points, strict=True):
-            found[name] = (found.get(name, (0.0, 0.0))[0] + grade / len(judges), weight or 0.0)
-    return found
-
-
 def read_columns(run: Run) -> dict[str, list[Any]]:
     """Read all columns of the judgments of a run, in the order written; empty columns without a jury."""
     names = list(JUDGMENT_COLUMNS)[1:]

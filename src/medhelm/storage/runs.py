@@ -155,12 +155,8 @@ class RunWriter:
 
 def criteria_json(instance: Instance) -> str:
     """Return the instance's own criteria as a prompts file holds them."""
-    return json.dumps(
-        [
-            {"name": c.name, "text": c.description, "points": c.points, **({"tags": c.tags} if c.tags else {})}
-            for c in instance.criteria
-        ]
-    )
+    own = instance.criteria
+    return json.dumps([{"name": c.name, "text": c.description, "points": c.points, "tags": c.tags} for c in own])
 
 
 def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
@@ -352,29 +348,6 @@ def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
     with prompt_errors(path), connect() as connection:
         rows = connection.execute(f"SELECT instance_id, messages FROM read_parquet({sql_path(path)})").fetchall()
     return {instance_id: json.loads(messages) for instance_id, messages in rows}
-
-
-def read_tags(path: Path) -> dict[str, dict[str, list[str]]]:
-    """Read the tags of the instances' own criteria from a prompts file: instance id -> tag -> names of its criteria.
-
-    Tags of harms alone, whose criteria earn no points, are left out, and so are instances without criteria of their
-    own. Empty if the file is missing or older than this column; older files hold no tags.
-    """
-    from medhelm.storage.damage import prompt_errors
-
-    if not path.exists():
-        return {}
-    with prompt_errors(path), connect() as connection:
-        table = f"read_parquet({sql_path(path)})"
-        known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
-        query = f"SELECT instance_id, criteria FROM {table} WHERE criteria <> '[]'"
-        rows = connection.execute(query).fetchall() if "criteria" in known else []
-    found: dict[str, dict[str, list[str]]] = {}
-    for instance_id, criteria in rows:
-        own = json.loads(criteria)
-        earning = dict.fromkeys(tag for one in own if one["points"] > 0 for tag in one.get("tags", ()))
-        found[instance_id] = {tag: [one["name"] for one in own if tag in one.get("tags", ())] for tag in earning}
-    return found
 
 
 def read_references(path: Path) -> dict[str, tuple[list[str], list[tuple[str, bool]]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
@@ -9,19 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from medhelm.analysis.comparison.pairs import Comparison
 from medhelm.analysis.criteria import (
+    CriterionDifference,
     CriterionMean,
-    count_below_floor,
     criteria_among,
     criterion_column,
     criterion_means,
-    with_floors_as_worst,
 )
 from medhelm.analysis.leaderboard.cells import Cell, Column, GradedCriterion
+from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, with_floors_as_worst
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import JuryResult, Run
-from medhelm.domain.text import group_title
+from medhelm.domain.text import group_title, listed
 from medhelm.errors import UserError, suggestion
+from medhelm.io.parquet import connect, sql_path
 from medhelm.results.formats.fields import (
     BOOLEAN,
     INTEGER,
@@ -30,6 +33,7 @@ from medhelm.results.formats.fields import (
     columns_of,
     estimate_json,
     fields_table,
+    flat_interval,
     keys,
     list_of,
     nullable,
@@ -37,10 +41,11 @@ from medhelm.results.formats.fields import (
     rounded_rows,
 )
 from medhelm.results.formats.tables import Columns, Value, estimate_text, render, score_decimals
-from medhelm.results.runs.cells import without_judges_as_worst
-from medhelm.storage.judgments import complete_grades
-from medhelm.storage.runs import RunScores, read_tags
-from medhelm.storage.store import Store
+from medhelm.results.runs.lowest_grades import without_judges_as_worst
+from medhelm.storage.damage import prompt_errors
+from medhelm.storage.judgments import read_rows
+from medhelm.storage.runs import RunScores
+from medhelm.storage.store import Store, stored_folder
 
 Grades = Mapping[str, tuple[float, float]]
 """Criterion -> mean grade of a completion, and points for meeting the criterion."""
@@ -55,7 +60,7 @@ def with_criteria(cell: Cell, run: Run, scored: RunScores | None) -> Cell:
     share the criteria, that on a criterion is the share of the judges that find it met.
     """
     result = run.jury_result
-    grades = complete_grades(run) if result and scored and cell.scores is not None else {}
+    grades = _complete_grades(run) if result and scored and cell.scores is not None else {}
     if result is None or scored is None or not grades:
         return cell
     tags = _read_tags(run) if result.form == "points" else {}
@@ -73,11 +78,58 @@ def with_criteria(cell: Cell, run: Run, scored: RunScores | None) -> Cell:
     return replace(cell, criteria=found)
 
 
+def _complete_grades(run: Run) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return id of each judged instance -> criterion -> mean grade, and points, of the judges behind the jury's score.
+
+    These are the judges that graded every criterion. An instance of which the jury has too few has no criteria. Grades
+    are those of the judges, also where lower is better. Empty without a jury, and if the file is missing.
+    """
+    if run.jury_result is None or not (stored_folder(run) / "judgments.parquet").exists():
+        return {}
+    columns = ", ".join(f"list({name} ORDER BY file_row_number)" for name in ("criterion", "score", "points"))
+    group, order = "GROUP BY instance_id, judge", "min(file_row_number)"
+    rows = read_rows(run, "judgments.parquet", f"instance_id, {columns}", group, order=order)
+    by_instance: dict[str, list[tuple[list[str], list[float], list[float]]]] = {}
+    for instance_id, *lists in rows:
+        complete = by_instance.setdefault(instance_id, [])
+        if None not in lists[1]:
+            complete.append((lists[0], lists[1], lists[2]))
+    return {
+        instance_id: _mean_by_criterion(complete) if len(complete) >= run.jury_result.jury.min_judges else {}
+        for instance_id, complete in by_instance.items()
+    }
+
+
+def _mean_by_criterion(judges: Sequence[tuple[list[str], list[float], list[float]]]) -> dict[str, tuple[float, float]]:
+    """Return criterion -> mean over judges of its grade, and its points. `judges`: criteria, grades and points."""
+    found: dict[str, tuple[float, float]] = {}
+    for criteria, grades, points in judges:
+        for name, grade, weight in zip(criteria, grades, points, strict=True):
+            found[name] = (found.get(name, (0.0, 0.0))[0] + grade / len(judges), weight or 0.0)
+    return found
+
+
 def _read_tags(run: Run) -> dict[str, dict[str, list[str]]]:
-    """Return instance -> tag -> names of its criteria; empty if instances share the criteria."""
-    assert run.folder is not None, "runs of a store have a folder"
-    store = Store(run.folder.resolve().parents[2])
-    return read_tags(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))
+    """Read the tags of the instances' own criteria from stored prompts: instance id -> tag -> names of its criteria.
+
+    Tags of harms alone, whose criteria earn no points, are left out, and so are instances without criteria of their
+    own. Empty if the file is missing or older than this column; older files hold no tags.
+    """
+    path = Store(stored_folder(run).parents[2]).prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+    if not path.exists():
+        return {}
+    with prompt_errors(path), connect() as connection:
+        table = f"read_parquet({sql_path(path)})"
+        # A column that an older file does not have is read as NULL.
+        table = f"(SELECT * FROM {table} UNION ALL BY NAME SELECT NULL AS criteria WHERE false)"  # noqa: S608
+        query = f"SELECT instance_id, criteria FROM {table} WHERE criteria <> '[]'"  # noqa: S608 - our own names
+        rows = connection.execute(query).fetchall()
+    found: dict[str, dict[str, list[str]]] = {}
+    for instance_id, criteria in rows:
+        own = json.loads(criteria)
+        earning = dict.fromkeys(tag for one in own if one["points"] > 0 for tag in one.get("tags", ()))
+        found[instance_id] = {tag: [one["name"] for one in own if tag in one.get("tags", ())] for tag in earning}
+    return found
 
 
 def _criteria(
@@ -107,6 +159,9 @@ def _shares(grades: Grades, tags: Mapping[str, Sequence[str]]) -> dict[str, floa
 
 
 # --- tables and JSON --------------------------------------------------------------------------------------------------
+
+NAMES = 12
+"""Most criteria named in one sentence."""
 
 SIDE_BY_SIDE = 6
 """Most models shown as columns; more are listed in rows."""
@@ -235,3 +290,51 @@ def scale_text(criterion: GradedCriterion) -> str:
 
 def _places(one: CriterionMean) -> int:
     return score_decimals(criterion_column(one.column, one.criterion))
+
+
+DIFFERENCE_FIELDS: list[Field[CriterionDifference]] = [
+    Field("benchmark", lambda one: one.column.benchmark, kind="text", heading="Benchmark",
+          text=lambda one: one.column.title),
+    Field("criterion", lambda one: one.criterion.name, kind="text", heading="Criterion",
+          text=lambda one: criterion_title(one.criterion)),
+    Field("first", lambda one: one.means[0], heading="First", drop=5,
+          meaning="Mean grade of the first model on the scale of the criterion, on the instances of both."),
+    Field("second", lambda one: one.means[1], heading="Second", drop=4, meaning="That of the second model."),
+    *flat_interval("difference", lambda one: one.difference, "low high n n_left_out n_clusters", heading="Difference"),
+    Field("instances", lambda one: one.difference.n, in_json=False, kind="whole number", heading="Instances", drop=3),
+    Field("p_value", lambda one: one.difference.p_value, kind="p-value", heading="p", is_wide=True, drop=1),
+    Field("p_adjusted", lambda one: one.p_adjusted, kind="p-value", heading="p adjusted",
+          meaning="Adjusted for all criteria of all benchmarks of both models."),
+    Field("separated", lambda one: one.direction != 0, kind="true or false",
+          meaning="True if the adjusted p-value is at most 0.05."),
+]  # fmt: skip
+"""Two models on a criterion; the difference is first minus second, from 0 (worst) to 1 (best)."""
+
+
+def differences_in_words(found: Sequence[CriterionDifference], first: str, second: str) -> list[str]:
+    """Return the criteria on which one of two models is significantly better, one sentence for each model."""
+    sentences = []
+    for model, direction in ((first, 1), (second, -1)):
+        won = [f"{criterion_title(one.criterion)} on {one.column.title}" for one in found if one.direction == direction]
+        sentences += [f"{model} is significantly better by {listed(won, NAMES)}."] if won else []
+    if found and not sentences:
+        sentences = [f"{first} and {second} cannot be separated on any criterion."]
+    return sentences
+
+
+def criteria_to_table(comparison: Comparison, adjusted: str, format: str = "table") -> str:
+    """Return one row per criterion. `adjusted`: name of the adjustment of p-values.
+
+    Raises: UserError if the two models share no criterion with grades.
+    """
+    if not comparison.criteria:
+        raise UserError(
+            f"{comparison.first} and {comparison.second} share no criterion that judges graded. `medhelm leaderboard "
+            "--by criterion` shows the criteria of each benchmark."
+        )
+    caption = (
+        f"First: {comparison.first}, second: {comparison.second}; means on the scale of each criterion; difference "
+        "first minus second, on a scale from 0 (worst) to 1 (best); p adjusted for all criteria of both models "
+        f"({adjusted})"
+    )
+    return fields_table(DIFFERENCE_FIELDS, comparison.criteria, format=format, caption=caption, keep=2)
