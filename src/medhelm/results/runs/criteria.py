@@ -20,7 +20,7 @@ from medhelm.analysis.criteria import (
 )
 from medhelm.analysis.leaderboard.cells import Cell, Column, GradedCriterion
 from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, with_floors_as_worst
-from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import JuryResult, Run
 from medhelm.domain.text import group_title, listed
 from medhelm.errors import UserError, suggestion
@@ -44,6 +44,7 @@ from medhelm.results.formats.tables import Columns, Value, estimate_text, render
 from medhelm.results.runs.lowest_grades import without_judges_as_worst
 from medhelm.storage.damage import prompt_errors
 from medhelm.storage.judgments import read_rows
+from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores
 from medhelm.storage.store import Store, stored_folder
 
@@ -76,6 +77,32 @@ def with_criteria(cell: Cell, run: Run, scored: RunScores | None) -> Cell:
         own = np.array([values.get(name, {}).get(criterion.name, np.nan) for name in scored.ids])
         found[criterion] = np.where(as_worst & has, criterion.worst, own)
     return replace(cell, criteria=found)
+
+
+def read_criteria(cells: Sequence[Cell], runs: Mapping[tuple[str, str], Run]) -> list[Cell]:
+    """Return cells with their grades by criterion, where they have judges.
+
+    Parameters: runs, model and benchmark -> the run behind its cell.
+    """
+    judged = {key: run for cell in cells if (run := runs.get(key := (cell.model, cell.benchmark))) and run.jury_result}
+    keys = sorted(judged, key=lambda key: key[1])
+    scored = dict(zip(keys, read_all([judged[key] for key in keys], "corrected"), strict=True))
+    return [
+        with_criteria(cell, *scored[key]) if (key := (cell.model, cell.benchmark)) in scored else cell for cell in cells
+    ]
+
+
+def board_with_criteria(board: Leaderboard, runs: Mapping[tuple[str, str], Run]) -> Leaderboard:
+    """Return a leaderboard whose cells have their grades by criterion; as it is unless scoring is corrected."""
+    if board.scoring != "corrected":
+        return board
+    cells = read_criteria([cell for row in board.all_rows for cell in row.cells.values()], runs)
+    found = {(cell.model, cell.benchmark): cell for cell in cells}
+
+    def add(row: Row) -> Row:
+        return replace(row, cells={name: found[row.model, name] for name in row.cells})
+
+    return replace(board, rows=tuple(map(add, board.rows)), baselines=tuple(map(add, board.baselines)))
 
 
 def _complete_grades(run: Run) -> dict[str, dict[str, tuple[float, float]]]:
@@ -218,12 +245,12 @@ def criteria_to_text(board: Leaderboard, benchmark: str = "", format: str = "tab
         headings, rows = criteria_columns(board, benchmark)
         return render(rows, headings, format=format)
     columns = _judged_columns(board, benchmark)
-    return "\n".join(_table_of(board, column, list(_means_on(board, column)), format) for column in columns)
+    return "\n".join(_table_of(board, column, list(means_on(board, column)), format) for column in columns)
 
 
 def criteria_columns(board: Leaderboard, benchmark: str = "") -> Columns:
     """Return the columns of CSV; parameters and errors as of `criteria_to_text`."""
-    means = [one for column in _judged_columns(board, benchmark) for one in _means_on(board, column)]
+    means = [one for column in _judged_columns(board, benchmark) for one in means_on(board, column)]
     rows, headings = rounded_rows(columns_of(CRITERION_FIELDS), means)
     return headings, rows
 
@@ -232,7 +259,7 @@ def _judged_columns(board: Leaderboard, benchmark: str) -> list[Column]:
     """Return the benchmarks with grades by criterion. Raises: UserError if there are none."""
     if board.scoring != "corrected":
         raise UserError("--by criterion needs corrected scoring: the published rule pools the grades of all criteria.")
-    judged = [column for column in board.columns if any(True for _ in _means_on(board, column))]
+    judged = [column for column in board.columns if any(True for _ in means_on(board, column))]
     found = [column for column in judged if benchmark in ("", column.benchmark)]
     if found:
         return found
@@ -245,7 +272,7 @@ def _judged_columns(board: Leaderboard, benchmark: str) -> list[Column]:
     )
 
 
-def _means_on(board: Leaderboard, column: Column) -> Iterator[CriterionMean]:
+def means_on(board: Leaderboard, column: Column) -> Iterator[CriterionMean]:
     """Yield the means of all models on each criterion of a benchmark, by criterion."""
     cells = [row.cells[column.benchmark] for row in board.all_rows if column.benchmark in row.cells]
     means = [{one.criterion: one for one in criterion_means(cell, column)} for cell in cells]
