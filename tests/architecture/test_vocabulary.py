@@ -54,8 +54,9 @@ ALLOWED = {
     *(
         (f"src/medhelm/{file}.py", word)
         for file in (
-            *("analysis/leaderboard/cells", "analysis/leaderboard/types", "benchmarks/rubrics", "benchmarks/schema"),
-            *("domain/benchmark", "domain/jury", "results/runs/cells"),
+            *("analysis/comparison/pairs", "analysis/leaderboard/cells", "analysis/leaderboard/lowest_grades"),
+            *("analysis/leaderboard/types", "benchmarks/rubrics", "benchmarks/schema", "domain/benchmark"),
+            *("domain/jury", "results/runs/cells", "results/runs/criteria", "results/runs/lowest_grades"),
         )
         for word in ("floor", "floors")
     ),

@@ -247,6 +247,11 @@ def _signals_as_ctrl_c() -> Iterator[None]:
     help="Benchmark to compare on; repeatable.  [default: all in the reference]",
 )
 @click.option("--each", is_flag=True, help="Pass only if every benchmark passes, not just their mean.")
+@click.option(
+    "--by",
+    type=click.Choice(["criterion"]),
+    help="Fail, too, if a model is worse by a criterion of the judges' rubrics, or by the score with floors.",
+)
 @click.option("--allow-missing", is_flag=True, help="Pass even if benchmarks of the reference are not compared.")
 @click.option(
     "--ignore-missing", is_flag=True, help="Leave out missing scores instead of counting them as the worst score."
@@ -295,6 +300,7 @@ def gate(
       medhelm gate --store build --against reference
       medhelm gate --against 2026-11 --margin 0.03 --format junit -o gate.xml
       medhelm gate --against previous           after `medhelm run --fresh`
+      medhelm gate --against reference --by criterion
       medhelm gate --against old --model openai/new --baseline-model openai/old
     """
     import json

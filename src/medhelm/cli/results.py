@@ -44,13 +44,22 @@ PUBLISHED = "published"
 """Name of the panel of all published models."""
 
 
+class _BoardBy(click.Choice[str]):
+    """The choices of `--by`, of which `criterion` may follow the name of a benchmark and a colon."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the choice."""
+        return value if value.endswith(":criterion") else super().convert(value, param, ctx)
+
+
 @click.command()
 @click.option(
     "--by",
-    type=click.Choice(["overall", "category", "subcategory", "benchmark", "head-to-head"]),
+    type=_BoardBy(["overall", "category", "subcategory", "benchmark", "head-to-head", "criterion"]),
     default="overall",
     show_default=True,
-    help="Columns of the table; head-to-head: how often each model beats each of the others.",
+    help="Columns of the table; head-to-head: how often each model beats each of the others; criterion, or "
+    "BENCHMARK:criterion: mean grades by criterion of the judges' rubric.",
 )
 @options_of(SourceOptions, "source")
 @options_of(BoardOptions, "options", "ranking")
@@ -93,11 +102,14 @@ def leaderboard(
       medhelm leaderboard --suite ours.yaml --shared --prices ours.yaml
       medhelm leaderboard --panel openai/gpt-4o,openai/o3-mini
       medhelm leaderboard --by head-to-head
+      medhelm leaderboard --by aci_bench:criterion
     """
     _check_sources(source, options, ratings)
     rule = options.rule if is_given("options_rule") else None
     options = replace(
-        board_options(shared, options, format_), clinicians=clinicians_of(shared, ratings, curve=calibration == "curve")
+        board_options(shared, options, format_),
+        clinicians=clinicians_of(shared, ratings, curve=calibration == "curve"),
+        criteria=format_ == "json" or by.endswith("criterion"),
     )
     from medhelm.results.leaderboard import leaderboard_of, leaderboard_of_scores
     from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
@@ -154,9 +166,10 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
     if format_ == "json":
         print_json(leaderboard_report.as_json(board, by=by))
         return
+    table = leaderboard_report.to_table(board, by=by, format=format_, wide=wide)
     if board.verdict and format_ in ("table", "md"):
         click.echo(as_shown(" ".join(board.verdict), format_) + "\n")
-    click.echo(leaderboard_report.to_table(board, by=by, format=format_, wide=wide), nl=False)
+    click.echo(table, nl=False)
     if format_ != "csv" and (calibrated := calibration_table(board, format_)):
         click.echo("\n" + calibrated, nl=False)
     if board.remarks and format_ in ("table", "md"):
@@ -196,6 +209,7 @@ def compare(
     Examples:
       medhelm compare openai/gpt-4o baseline/majority
       medhelm compare 2026-10 2026-11
+      medhelm compare openai/gpt-4o openai/gpt-4o-mini --by criterion
       medhelm compare --all --by benchmark
       medhelm compare --adjust bh --by test --format csv
       medhelm compare --published-only --suite paper35
@@ -214,21 +228,27 @@ def compare(
         refuse_filter(options.wanted)
         if ratings:
             raise UserError("--ratings are for runs in a store. Leave it out, or leave out --published-only.")
-        if pairs.by in ("benchmark", "test"):
+        if pairs.by in ("benchmark", "test", "criterion"):
             raise UserError(f"--by {pairs.by} needs scores of instances, which are not published. Use --by overall.")
         found = compare_published_models(models, suite=str(options.suite))
         _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
         return 0
     stores, options = shared.all_stores, board_options(shared, options, format_)
-    options = replace(options, clinicians=clinicians_of(shared, ratings))
+    by_criterion = pairs.by == "criterion"
+    options = replace(options, clinicians=clinicians_of(shared, ratings), criteria=by_criterion or format_ == "json")
     if len(models) != 2:
+        if by_criterion:
+            raise UserError("--by criterion compares two models: name both.")
+        options = replace(options, criteria=False)
         found = compare_all_models(stores, models, options)
         _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
         return 0
-    if pairs.by is not None:
-        raise UserError("--by needs more than two models: two models are always shown benchmark by benchmark.")
+    if pairs.by is not None and not by_criterion:
+        raise UserError(
+            f"--by {pairs.by} needs more than two models: two models are shown by benchmark, or with --by criterion."
+        )
     pair = compare_models(stores, *models, options, adjustment=pairs.adjustment)
-    _print_pair(pair, format_)
+    _print_pair(pair, format_, by_criterion=by_criterion)
     return 0
 
 
@@ -256,17 +276,22 @@ def _find_releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, str] | 
     return names[0], names[1] if len(names) == 2 else CURRENT
 
 
-def _print_pair(pair: Comparison, format_: str) -> None:
-    """Print a comparison of two models: the verdict, every benchmark, and remarks."""
+def _print_pair(pair: Comparison, format_: str, *, by_criterion: bool) -> None:
+    """Print a comparison of two models: the verdict, every benchmark or criterion, and remarks."""
     from medhelm.results import comparison as comparison_report
+    from medhelm.results.runs.criteria import criteria_to_table, differences_in_words
 
     if format_ == "json":
         print_json(comparison_report.as_json(pair))
         return
     verdict, *foot = comparison_report.verdict(pair)
+    table = comparison_report.to_table(pair, format_)
+    if by_criterion:
+        table = criteria_to_table(pair, comparison_report.ADJUSTED[pair.adjustment], format_)
+        verdict = " ".join([verdict, *differences_in_words(pair.criteria, pair.first, pair.second)])
     if format_ in ("table", "md"):
         click.echo(f"{as_shown(verdict, format_)}\n")
-    click.echo(comparison_report.to_table(pair, format_), nl=False)
+    click.echo(table, nl=False)
     if format_ in ("table", "md"):
         click.echo("\n" + "\n".join(as_shown(text, format_) for text in (*foot, *map(str, pair.remarks))))
 

@@ -20,6 +20,7 @@ from medhelm.analysis.comparison.pairs import (
 )
 from medhelm.analysis.comparison.power import DetectableEffect, PowerDesign, SuitePower, detectable_effects, suite_power
 from medhelm.analysis.comparison.significance import LEVEL, Adjustment
+from medhelm.analysis.criteria import compare_criteria
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Rule, Tier
@@ -57,6 +58,8 @@ from medhelm.results.formats.tables import (
 )
 from medhelm.results.leaderboard import LeaderboardInputs, calibrated_inputs, read_inputs, renamed_inputs, suite_of
 from medhelm.results.options import EVERY_RUN, USUAL, BoardOptions, RunFilter
+from medhelm.results.runs.criteria import DIFFERENCE_FIELDS
+from medhelm.results.runs.lowest_grades import DIFFERENCE_WITH_FLOORS, compare_with_floors, floors_sentence
 from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import match_name, matching_names, with_named_variants
 
@@ -138,7 +141,13 @@ def compare_inputs(
     if found is None:
         message = f"{first} and {second} have no instance in common: run both on the same benchmark."
         raise UserError("\n".join([message, *map(str, left_out_remarks(left_out))]))
-    found = replace(found, left_out=left_out, remarks=tuple(left_out_remarks(left_out)))
+    found = replace(
+        found,
+        criteria=compare_criteria(cells, finished.columns, first, second, adjustment),
+        left_out=left_out,
+        remarks=tuple(left_out_remarks(left_out)),
+    )
+    found = compare_with_floors(found, cells, finished.columns)
     return _with_ratings(found, finished) if finished.calibration else found
 
 
@@ -412,6 +421,7 @@ BENCHMARK_FIELDS: list[Field[ComparedBenchmark]] = [
     Field("p_adjusted", lambda one: one.p_adjusted_alone, kind="p-value"),
     Field("p_adjusted_all_pairs", lambda one: one.p_adjusted, kind="p-value",
           heading="p adjusted", text=lambda one: p_text(one.p_adjusted)),
+    *DIFFERENCE_WITH_FLOORS,
     Field("clinicians", lambda one: _clinicians_json(one), kind="object", schema={"type": "object"}, is_optional=True,
           meaning="Mean ratings of both models by clinicians, and their difference with these ratings on the scale of "
           "0 to 1."),
@@ -477,6 +487,7 @@ FIELDS: list[Field[Comparison]] = [
         is_optional=True,
         meaning="Difference over all benchmarks with the ratings by clinicians.",
     ),
+    list_field("criteria", DIFFERENCE_FIELDS, lambda both: both.criteria),
     Field("left_out", lambda both: left_out_json(both.left_out), kind="object", schema=LEFT_OUT),
 ]
 """Two models; differences are first minus second, on a scale of 0 to 1."""
@@ -539,7 +550,8 @@ def verdict(comparison: Comparison) -> list[str]:
     else:
         text = f"{first} and {second} cannot be separated (p {p}{among})."
     adjusted = _is_adjusted(pair, [one.column for one in comparison.benchmarks])
-    text = " ".join([*comparison.doubts, text, *_ratings_sentence(comparison), *comparison.agreement])
+    more = [*floors_sentence(comparison), *_ratings_sentence(comparison)]
+    text = " ".join([*comparison.doubts, text, *more, *comparison.agreement])
     return [text, WHAT_COUNTS, *([ADJUSTED_AVERAGES] if adjusted else [])]
 
 

@@ -23,7 +23,9 @@ from medhelm.analysis.comparison.non_inferiority import (
     ratio_change,
     unpaired_change,
 )
+from medhelm.analysis.criteria import criterion_column
 from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, with_floors_as_worst
 from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import label_scores
 from medhelm.domain import JURY, Rule, Run, Tier
@@ -37,6 +39,8 @@ from medhelm.results.formats.fields import Field, fields_json, fields_table, fla
 from medhelm.results.formats.tables import as_line, decimal, escape_markdown, estimate_text, printable
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import InstanceScores, ReleaseScoring, read_instance_scores, scoring_of, stored_run
+from medhelm.results.runs.criteria import criterion_title, with_criteria
+from medhelm.results.runs.lowest_grades import with_floors
 from medhelm.results.runs.selection import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
 from medhelm.results.suites import suite_sort_key
@@ -61,6 +65,15 @@ CORRECTED = ReleaseScoring("corrected", failures_as_worst=True)
 
 Key = tuple[str, str]
 """Model and benchmark."""
+
+CRITERION = "criterion"
+"""Value of `by` for criteria of the judges' rubrics."""
+
+CriterionChange = tuple[str, str, Change]
+"""Criterion, its title, and the change of its grades."""
+
+Found = tuple[Change, Column, Sequence[CriterionChange]]
+"""Change on a benchmark, its metric, and the changes by criterion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +148,8 @@ class GateOptions:
     """True if benchmarks that cannot be compared do not keep the gate from passing."""
     ignore_missing: bool = False
     """True if missing scores are left out instead of counted against a verdict."""
+    by: str | None = None
+    """`criterion`: a model that is worse by a criterion of the judges' rubrics does not pass."""
 
 
 def gate(store: Path, against: str, options: GateOptions) -> GateResult:
@@ -195,6 +210,8 @@ def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
         not_compared=tuple(not_compared),
         allow_missing=options.allow_missing,
         each=options.each,
+        criteria=decide(comparer.criteria, options.margin),
+        by_criterion=options.by == CRITERION,
         remarks=(
             *comparer.remarks,
             *_unchecked_remarks(runs, reference, pairs, options),
@@ -359,6 +376,7 @@ class _Comparer:
         self.runs = _by_key(runs)
         self.unfinished = {(run.model, run.benchmark): run for run in runs if not run.is_complete}
         self.remarks: list[Remark] = []
+        self.criteria: list[GateTest] = []
 
     def compare(
         self, model: str, baseline_model: str, benchmark: str, *, ignore_missing: bool
@@ -377,17 +395,22 @@ class _Comparer:
             found = self._compare_with_score(news, released)
         if isinstance(found, str):
             return NotCompared(**names, title=title, reason=found)
-        change, column = found
-        shown = change.without_bounds() if ignore_missing else change
-        return GateTest(
-            model=model,
-            baseline_model=baseline_model,
-            benchmark=benchmark,
-            title=title,
-            metric=column.metric,
-            metric_title=column.metric_title,
-            change=shown,
-        )
+        change, column, criteria = found
+
+        def test(metric: str, metric_title: str, change: Change, *, is_criterion: bool = False) -> GateTest:
+            return GateTest(
+                model=model,
+                baseline_model=baseline_model,
+                benchmark=benchmark,
+                title=title,
+                metric=metric,
+                metric_title=metric_title,
+                is_criterion=is_criterion,
+                change=change.without_bounds() if ignore_missing else change,
+            )
+
+        self.criteria += [test(*one, is_criterion=True) for one in criteria]
+        return test(column.metric, column.metric_title, change)
 
     def _why_missing(self, key: Key, has_run: bool) -> str:
         if has_run:
@@ -396,7 +419,7 @@ class _Comparer:
             return f"its run was interrupted ({run.n - run.n_failed} of {run.n}): run the same command again"
         return "it was not run"
 
-    def _compare_with_runs(self, news: Sequence[Run], olds: Sequence[Run]) -> tuple[Change, Column] | str:
+    def _compare_with_runs(self, news: Sequence[Run], olds: Sequence[Run]) -> Found | str:
         """Compare the two runs whose conditions agree best; of equals the largest, then the latest."""
         comparison = ConditionsComparison([*news, *olds])
         pairs = []
@@ -425,7 +448,7 @@ class _Comparer:
 
     def _compare_shared(
         self, new_run: Run, old_run: Run, new: InstanceScores, old: InstanceScores, differences: Sequence[Difference]
-    ) -> tuple[Change, Column] | str:
+    ) -> Found | str:
         """Compare two runs on the instances that both were run on."""
         if new.scale != old.scale:
             return f"scored by {new.column.metric}, the reference by {old.column.metric} or on another scale"
@@ -445,9 +468,10 @@ class _Comparer:
             text = f"{new_run.title}: the records of {new_run.model} are those of the reference, byte for byte. "
             text += "If they come from a copied cache, nothing new was measured."
             self.remarks.append(Remark("same_records", new_run.benchmark, text))
-        return _with_flips(change, new, old, ids), new.column
+        criteria = _criterion_changes(new_run, old_run, new, old, ids) if self.scoring.scoring == "corrected" else ()
+        return _with_flips(change, new, old, ids), new.column, list(criteria)
 
-    def _compare_with_score(self, news: Sequence[Run], released: ReleasedScore) -> tuple[Change, Column] | str:
+    def _compare_with_score(self, news: Sequence[Run], released: ReleasedScore) -> Found | str:
         """Compare a run with a score of a release whose own run is not stored."""
         if self.scoring != self.reference.scoring:
             return f"the release is scored by the {self.reference.scoring.scoring} rule, and its run is not stored"
@@ -471,7 +495,7 @@ class _Comparer:
             f"{new.title}: the run behind the release is not stored, so two means are compared, not single instances. "
         )
         self.remarks.append(Remark("means_only", new.benchmark, text + "The interval is wider than it would be."))
-        return unpaired_change(now, then, min(new.n, old.n), shares), column
+        return unpaired_change(now, then, min(new.n, old.n), shares), column, []
 
 
 def _shared_change(new: InstanceScores, old: InstanceScores, ids: Sequence[str]) -> Change | None:
@@ -481,6 +505,31 @@ def _shared_change(new: InstanceScores, old: InstanceScores, ids: Sequence[str])
     if labels and (found := ratio_change(scores[0], scores[1], labels, clusters)):
         return found
     return paired_change(new.in_order(new.tested, ids), old.in_order(old.tested, ids), clusters)
+
+
+def _criterion_changes(
+    new_run: Run, old_run: Run, new: InstanceScores, old: InstanceScores, ids: Sequence[str]
+) -> Iterator[CriterionChange]:
+    """Yield the changes by criterion, and that of the score with floors if the rubric of the new run has floors."""
+    sides, clusters = ((new, new_run), (old, old_run)), new.clusters_in_order(ids)
+    now, then = (with_criteria(side.cell, run, side.scored).criteria for side, run in sides)
+    for criterion, grades in now.items():
+        if criterion in then:
+            scale = criterion_column(new.column, criterion)
+            values = [side.in_order(scale.normalize(own), ids) for side, own in ((new, grades), (old, then[criterion]))]
+            # An instance without the tag is not a missing grade.
+            has = np.flatnonzero(~np.isnan(values).all(axis=0)) if criterion.is_tag else np.arange(len(ids))
+            if change := paired_change(values[0][has], values[1][has], [clusters[place] for place in has.tolist()]):
+                yield criterion.name, criterion_title(criterion), change
+    floors = new_run.jury_result.floors if new_run.jury_result else ()
+    cells = [with_floors(side.cell, run, floors, side.scored, "corrected") for side, run in sides]
+    scores = [with_floors_as_worst(cell, new.column).scores for cell in cells if cell.floors]
+    known = [new.column.normalize(own) for own in scores if own is not None]
+    if len(known) < 2:
+        return
+    if change := paired_change(new.in_order(known[0], ids), old.in_order(known[1], ids), clusters):
+        (n, _), (before, _) = map(count_below_floor, cells)
+        yield "with_floors", f"{new.column.metric_title}, with floors: {n:,} below, before {before:,}", change
 
 
 def _with_flips(change: Change, new: InstanceScores, old: InstanceScores, ids: Sequence[str]) -> Change:
@@ -557,6 +606,8 @@ def gate_text(found: GateResult, format: str) -> str:
     if format == "github":
         return to_annotations(found)
     lines = [verdict(found), "", fields_table(TEST_FIELDS, found.tests, format=format).rstrip(), ""]
+    if found.by_criterion and found.criteria:
+        lines += [fields_table(TEST_FIELDS, found.criteria, format=format, keep=3).rstrip(), ""]
     lines += [f"- {_on_one_line(note, format)}" for note in notes(found)]
     return "\n".join(lines).rstrip() + "\n" if format == "table" else _markdown(found, lines)
 
@@ -576,7 +627,7 @@ def verdict(found: GateResult) -> str:
     overall = [one for one in found.tests if one.is_overall]
     models = listed(list(dict.fromkeys(as_line(one.model) for one in overall)), LISTED)
     if found.outcome == "worse":
-        worse = listed([_change_text(one) for one in found.tests if one.outcome == "worse"], LISTED)
+        worse = listed([_change_text(one) for one in _counted(found) if one.outcome == "worse"], LISTED)
         return f"Worse than {against} by more than {margin}: {worse}."
     if found.outcome == "pass":
         verb = "is" if len(overall) == 1 else "are"
@@ -597,9 +648,15 @@ def _not_compared_text(one: NotCompared) -> str:
     return f"{as_line(one.title)} with {as_line(one.model)} ({as_line(one.reason)})"
 
 
+def _counted(found: GateResult) -> tuple[GateTest, ...]:
+    """Return the tests that can fail the gate."""
+    return (*found.tests, *(found.criteria if found.by_criterion else ()))
+
+
 def _change_text(test: GateTest) -> str:
-    """Return a model and a benchmark with the change."""
+    """Return a model and a benchmark, or a criterion of it, with the change."""
     where = "overall" if test.is_overall else f"on {as_line(test.title)}"
+    where += f" by {as_line(test.metric_title)}" if test.is_criterion else ""
     return f"{as_line(test.model)} {where} ({estimate_text(test.change)})"
 
 
@@ -629,6 +686,7 @@ def notes(found: GateResult) -> Iterator[str]:
     if found.not_compared:
         keep = "do not keep" if found.allow_missing else "keep"
         yield f"Missing comparisons {keep} the gate from passing (--allow-missing)."
+    yield from _criteria_in_words(found)
     margin = f"{found.margin:g}"
     yield f"Passes if the new model is at most {margin} worse even at the bad end of its interval."
     yield (
@@ -642,6 +700,22 @@ def notes(found: GateResult) -> Iterator[str]:
         )
     yield from map(_flips_text, (one for one in found.tests if one.outcome == "worse" and one.change.lost))
     yield from map(str, found.remarks)
+
+
+def _criteria_in_words(found: GateResult) -> Iterator[str]:
+    """Yield on which criteria a model is worse, and on how many nothing is decided."""
+    if not found.criteria:
+        return
+    worse = [_change_text(one) for one in found.criteria if one.outcome == "worse"]
+    if worse and not found.by_criterion:
+        text = f"Worse by criterion, adjusted for all criteria (Holm): {listed(worse, LISTED)}."
+        yield f"{text} This does not count; --by criterion makes it count."
+    if found.by_criterion:
+        open_tests = sum(one.outcome == "undecided" for one in found.criteria)
+        yield (
+            f"Criteria are adjusted for each other (Holm). {open_tests:,} of {len(found.criteria):,} are undecided, "
+            "which does not keep the gate from passing."
+        )
 
 
 def _flips_text(test: GateTest) -> str:
@@ -692,6 +766,8 @@ def as_json(found: GateResult) -> dict[str, Any]:
         "exit_code": found.exit_code,
         **select(found, "against margin each allow_missing"),
         "tests": [fields_json(TEST_FIELDS, test) for test in found.tests],
+        "by": CRITERION if found.by_criterion else "",
+        "criteria": [fields_json(TEST_FIELDS, test) for test in found.criteria],
         "not_compared": [select(one, "model baseline_model benchmark reason") for one in found.not_compared],
         "remarks": [select(one, "code subject text") for one in found.remarks],
     }
@@ -714,6 +790,13 @@ def to_junit(found: GateResult) -> str:
             elif test.outcome == "undecided" and (test.is_overall or found.each):
                 ElementTree.SubElement(case, "error", type="undecided", message=text)
             elif test.outcome == "undecided":
+                ElementTree.SubElement(case, "skipped", message=text)
+            ElementTree.SubElement(case, "system-out").text = text
+        for test in (one for one in found.criteria if one.model == model and found.by_criterion):
+            case, text = _case(suite, model, f"{test.benchmark}:{test.metric}"), _xml(_change_text(test))
+            if test.outcome == "worse":
+                ElementTree.SubElement(case, "failure", type="worse", message=text)
+            elif test.outcome != "pass":
                 ElementTree.SubElement(case, "skipped", message=text)
             ElementTree.SubElement(case, "system-out").text = text
         for missing in (one for one in found.not_compared if one.model == model):
@@ -756,6 +839,9 @@ def to_annotations(found: GateResult) -> str:
                     "error" if blocks else "notice", title, f"{_change_text(test)}{_needed(test, found.margin)}"
                 )
             )
+    for test in (one for one in found.criteria if one.outcome == "worse"):
+        level = "error" if found.by_criterion else "warning"
+        lines.append(_annotation(level, f"{test.title}, {test.metric_title}: worse", _change_text(test)))
     for one in found.not_compared:
         kind = "notice" if found.allow_missing else "error"
         lines.append(_annotation(kind, f"{one.title}: not compared", f"{one.model}: {one.reason}"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.findings import MAJORITY, with_doubts
+from medhelm.analysis.leaderboard.lowest_grades import with_floors_as_worst, with_score_with_floors
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, ConstantBaseline, InjectionEffect, Rule, Run, Tier
@@ -31,7 +32,9 @@ from medhelm.results.options import (
     folders_of,
     read_pricing,
 )
-from medhelm.results.runs.cells import cell_of, column_of, latest_floors, with_floors
+from medhelm.results.runs.cells import cell_of, column_of
+from medhelm.results.runs.criteria import with_criteria
+from medhelm.results.runs.lowest_grades import latest_floors, with_floors
 from medhelm.results.runs.remarks import (
     cached_completions_text,
     cluster_remarks,
@@ -157,14 +160,11 @@ def leaderboard_from_inputs(finished: LeaderboardInputs, options: BoardOptions =
             f"--panel {PUBLISHED}: published results are means by the published rule, which this leaderboard does not "
             "include. Name models that it shows, or use `medhelm leaderboard --panel published`."
         )
-    board = leaderboard_from_cells(
-        finished.cells,
-        finished.columns,
-        suite_of(options, finished.columns),
-        options,
-        scoring=finished.rule,
-        tier=finished.tier,
-    )
+    board = _board_of(finished, finished.cells, options)
+    if board.has_floors:
+        columns = {column.benchmark: column for column in finished.columns}
+        worse = [with_floors_as_worst(cell, columns[cell.benchmark]) for cell in finished.cells]
+        board = with_score_with_floors(board, _board_of(finished, worse, options))
     left_out = finished.left_out_of(board.columns)
     remarks = [*left_out_remarks(left_out), *finished.remarks_on(board.columns)]
     remarks += unfinished_remarks(finished.unfinished)
@@ -173,6 +173,12 @@ def leaderboard_from_inputs(finished: LeaderboardInputs, options: BoardOptions =
     remarks += injection_remarks(effects)
     board = replace(board, left_out=left_out, injection_effects=effects, remarks=(*board.remarks, *remarks))
     return with_jury_doubts(board, finished)
+
+
+def _board_of(finished: LeaderboardInputs, cells: Sequence[Cell], options: BoardOptions) -> Leaderboard:
+    """Rank these cells on the benchmarks of runs that were read before."""
+    suite = suite_of(options, finished.columns)
+    return leaderboard_from_cells(cells, finished.columns, suite, options, scoring=finished.rule, tier=finished.tier)
 
 
 def with_jury_doubts(board: Leaderboard, finished: LeaderboardInputs) -> Leaderboard:
@@ -361,12 +367,13 @@ def _inputs_of(
         read_all(runs, rule) if single_scores else ((run, None) for run in runs)
     )
     as_worst = rule == "corrected" and not options.completers_only
-    floors = latest_floors(runs)
+    floors, with_grades = latest_floors(runs), options.criteria and rule == "corrected"
     cells = []
     judged: dict[str, list[tuple[Run, RunScores]]] = {}
     for (model, _), (run, scored) in zip(keys, scores, strict=True):
         cell = cell_of(model, run, columns[run.benchmark], scored, as_worst=as_worst, rule=rule)
-        cells.append(with_floors(cell, run, floors.get(run.benchmark, ()), scored, rule))
+        cell = with_floors(cell, run, floors.get(run.benchmark, ()), scored, rule)
+        cells.append(with_criteria(cell, run, scored) if with_grades else cell)
         if scored and run.main_metric == JURY and len(run.judges) > 1:
             judged.setdefault(run.benchmark, []).append((run, scored))
     return LeaderboardInputs(

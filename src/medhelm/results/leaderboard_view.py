@@ -13,7 +13,7 @@ from medhelm.analysis.comparison.pairs import ModelPair
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.rows import HeadToHead, head_to_head
 from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row, remark_groups
-from medhelm.domain import CompletionCounts, Estimate, Rule, Tier
+from medhelm.domain import CompletionCounts, Rule, Tier
 from medhelm.domain.text import group_title, listed, plural
 from medhelm.errors import UserError
 from medhelm.results.calibration_view import (
@@ -69,9 +69,12 @@ from medhelm.results.formats.tables import (
     money,
     number,
     percent,
+    percentages,
     render,
     score_decimals,
 )
+from medhelm.results.runs.criteria import CRITERION_SCHEMA, criteria_columns, criteria_json, criteria_to_text
+from medhelm.results.runs.lowest_grades import floor_cell_field, floor_fields
 
 PUBLISHED = "†"
 """Mark after the name of a model with published scores."""
@@ -85,7 +88,7 @@ CSV_FIRST = (
 )
 """Columns of CSV whose places scripts may know; those of other fields follow."""
 
-PAGE_FIRST = "rank model ranking_value tie_letters win_rate adjusted_average below_floor"
+PAGE_FIRST = "rank model ranking_value tie_letters win_rate adjusted_average below_floor average_with_floors"
 """First columns of the page; those of other fields follow."""
 
 MOST_CATEGORIES = 8
@@ -183,18 +186,7 @@ def _averages(board: Leaderboard) -> list[Field[Row]]:
               meaning="Share of the completions on benchmarks with grades whose grade is the worst one, with the "
               "failures that count as the worst answer.",
               heading="Worst answers", text=lambda row: percentages(row.worst_answers), hide_empty=True, drop=10),
-        Field(
-            "below_floor", lambda row: row.below_floor, kind="interval", parts="value low high n",
-            range=_SHARE, missing="no benchmark with floors", is_optional=True, is_present=board.has_floors,
-            meaning="Share of the completions with a grade below the floor that the rubric sets for a criterion, with "
-            "the failures that count as the worst answer.",
-            heading="Below floor", text=lambda row: percentages(row.below_floor), hide_empty=True, drop=11,
-            page=interval_page(
-                lambda row: row.below_floor, percent, note="95% interval", best_first=False, small=_below_floor_small,
-                explanation="share of completions with a grade below the floor that the rubric sets for a criterion; "
-                "failures that the model caused count",
-            ),
-        ),
+        *floor_fields(board),
         *clinician_fields(board),
     ]  # fmt: skip
 
@@ -377,16 +369,6 @@ def at_most(row: Row, cost: str | None) -> str | None:
     return f"≤ {cost}" if cost and row.cost_is_ceiling else cost
 
 
-def percentages(found: Estimate | None) -> str | None:
-    """Return a share with its interval in percent."""
-    return None if found is None else f"{found.value:.1%} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
-
-
-def _below_floor_small(row: Row) -> str:
-    found = row.below_floor
-    return "" if found is None else f"{percent(found.low)} to {percent(found.high)} of {found.n:,}"
-
-
 def _failed_text(row: Row) -> str | None:
     """Return how many instances failed, and how many of them count as the worst answer; None for none."""
     failed = sum(cell.n_failed or 0 for cell in row.cells.values())
@@ -501,6 +483,10 @@ def cell_fields(column: Column) -> list[Field[Cell]]:
         Field(key="completion_counts", kind="object", schema=schema_of(CompletionCounts), is_optional=True,
               get=lambda cell: plain_json(cell.completion_counts) if cell.completion_counts else ABSENT,
               meaning="Completions without a readable answer."),
+        floor_cell_field(column),
+        Field(key="criteria", kind="object", schema=map_of(CRITERION_SCHEMA), is_optional=True,
+              get=lambda cell: criteria_json(cell, column) if cell.criteria else ABSENT,
+              meaning="Criterion, or tag of criteria with points -> mean grade on its own scale."),
         Field(key="worst_case", **bound(0), meaning="The value if all missing scores were the worst."),
         Field(key="best_case", **bound(1), meaning="The value if all missing scores were the best."),
         Field(key="calibrated", kind="object", schema={"type": "object"}, is_optional=True,
@@ -624,8 +610,11 @@ def shared_pairs(found: HeadToHead) -> list[tuple[int, int]]:
 
 # --- JSON and tables --------------------------------------------------------------------------------------------------
 
-By = Literal["overall", "category", "subcategory", "benchmark", "head-to-head"]
+By = Literal["overall", "category", "subcategory", "benchmark", "head-to-head", "criterion"]
 """Meaning of the rows or columns of the table."""
+
+CRITERION = "criterion"
+"""The value for grades by criterion; `BENCHMARK:criterion` for those of one benchmark."""
 
 MOST_SHOWN = 15
 """Most models in the matrix; CSV and JSON list every pair."""
@@ -664,11 +653,15 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, 
     """The leaderboard as a table.
 
     Parameters: by, overall (one row per model), category or subcategory (models by groups), benchmark (benchmarks by
-    models, or one row per pair if there are many models) or head-to-head (models by models); format, see
+    models, or one row per pair if there are many models), head-to-head (models by models), criterion or
+    `BENCHMARK:criterion` (criteria of judged benchmarks by models, read with `options.criteria`); format, see
     `tables.render`; wide, True for all averages and their spread. CSV holds the same numbers in columns of their own,
     with six decimals.
     Raises: UserError for another `by` or format.
     """
+    benchmark, _, kind = by.rpartition(":")
+    if kind == CRITERION:
+        return criteria_to_text(board, benchmark, format)
     check_by(by)
     if by == "head-to-head":
         return _head_to_head_table(board, format)
@@ -876,6 +869,9 @@ def head_to_head_note(found: HeadToHead) -> str:
 def _frame_columns(board: Leaderboard, by: str) -> Columns:
     """Return the columns of `--format csv`. Raises: UserError for another `by`."""
     by = by or "overall"
+    benchmark, _, kind = by.rpartition(":")
+    if kind == CRITERION:
+        return criteria_columns(board, benchmark)
     check_by(by)
     if by == "head-to-head":
         rows, headers = head_to_head_list(head_to_head(board))

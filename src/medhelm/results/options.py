@@ -151,6 +151,8 @@ class BoardOptions(RankingOptions):
     """Folders with further benchmarks that a suite file may name."""
     short_names: bool = False
     """True for names of models without addresses of servers."""
+    criteria: bool = False
+    """True to read the judges' grades by criterion too, which takes longer; only with corrected scoring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,8 +203,9 @@ class PairOptions:
     )
     by: str | None = option(
         "--by",
-        "Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  [default: overall]",
-        choices=("overall", "benchmark", "test"),
+        "Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  [default: overall] "
+        "For two models: criterion, for the criteria of the judges' rubrics.",
+        choices=("overall", "benchmark", "test", "criterion"),
     )
     published_only: bool = option(
         "--published-only", "Compare the published models by their means; nothing else is known.", False

@@ -51,6 +51,7 @@ from medhelm.storage.releases import (
     write_release,
 )
 from medhelm.storage.run_scores import read_all
+from medhelm.storage.runs import RunScores
 from medhelm.storage.store import open_store, stored_folder
 
 CURRENT = "current"
@@ -64,7 +65,7 @@ OPTIONS = JsonForm(
         "suite": Nested(str, lambda suite: suite),
         "panel": Nested(lambda names: list(names) or None, lambda names: tuple(names or ())),
     },
-    not_stored=("wanted", "pricing", "clinicians", "benchmark_folders", "short_names"),
+    not_stored=("wanted", "pricing", "clinicians", "benchmark_folders", "short_names", "criteria"),
 )
 """The options in the manifest of a release."""
 
@@ -408,6 +409,8 @@ class InstanceScores:
     """Values whose differences are tested; see `Cell.tested`."""
     shown: Floats
     """Scores as cases show them."""
+    scored: RunScores
+    """Scores as they were read."""
 
     @property
     def scale(self) -> tuple[str, float, float]:
@@ -434,7 +437,7 @@ def read_instance_scores(run: Run, rule: ReleaseScoring) -> InstanceScores:
     assert cell.scores is not None, "the records were read"
     tested = column.normalize(cell.scores if cell.tested is None else cell.tested)
     shown = tested if scored.parts is None else column.normalize(np.asarray(scored.values, dtype=float))
-    return InstanceScores(cell=cell, column=column, tested=tested, shown=shown)
+    return InstanceScores(cell=cell, column=column, tested=tested, shown=shown, scored=scored)
 
 
 # --- comparison of releases: tables and JSON --------------------------------------------------------------------------

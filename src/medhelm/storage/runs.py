@@ -155,7 +155,8 @@ class RunWriter:
 
 def criteria_json(instance: Instance) -> str:
     """Return the instance's own criteria as a prompts file holds them."""
-    return json.dumps([{"name": c.name, "text": c.description, "points": c.points} for c in instance.criteria])
+    own = instance.criteria
+    return json.dumps([{"name": c.name, "text": c.description, "points": c.points, "tags": c.tags} for c in own])
 
 
 def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:

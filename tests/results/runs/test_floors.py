@@ -58,7 +58,13 @@ def test_a_floor_from_the_definition_to_the_site(medhelm: Medhelm, tmp_path: Pat
     mean = present(estimate(np.array([0, 1, 0, 1, 1, 1, 0, 0.0]), low=0.0, high=1.0))
     expected = {"value": 0.5, "low": mean.low, "high": mean.high, "n": 8}
     assert after.pop("below_floor") == pytest.approx(expected, abs=1e-6)
+    second = after["benchmarks"]["letters"].pop("with_floors")
     assert after["benchmarks"] == before["benchmarks"], "no score moves"
+    # Questions 0, 2, 7 and 8 keep (accuracy + 5 + 5) / 3; the two below the floor, the blank one and the refusal are 1.
+    assert (second["value"], second["n"], second["n_below"]) == (pytest.approx((13 + 13 + 15 + 14.5 + 12) / 24), 8, 4)
+    assert after.pop("average_with_floors")["value"] == pytest.approx((second["value"] - 1) / 4, abs=1e-6)
+    assert after.pop("rank_with_floors") == 1
+    assert board.verdict[-1].startswith(f"Completions below a floor: {board.rows[0].model} 4 of 8.")
     assert f"50.0% [{100 * mean.low:.1f}, {100 * mean.high:.1f}]" in to_table(board, format="md")
     (row,) = csv.DictReader(io.StringIO(to_table(board, format="csv")))
     assert (row["below_floor"], row["below_floor_n"]) == ("0.5", "8")

@@ -320,6 +320,8 @@ class GateTest:
     """Name of the metric; empty overall."""
     metric_title: str = ""
     """Its heading; empty: as `metric`."""
+    is_criterion: bool = False
+    """True if `metric` is a criterion of the judges' rubric, or the score with floors."""
     change: Change
     """New minus reference."""
     outcome: Outcome = "undecided"
@@ -370,13 +372,20 @@ class GateResult:
     """True if those do not keep the gate from passing."""
     each: bool = False
     """True if each benchmark must pass, not the mean over benchmarks alone."""
+    criteria: tuple[GateTest, ...] = ()
+    """The grades by criterion of the judges' rubrics, and the scores with floors; `metric` is the criterion."""
+    by_criterion: bool = False
+    """True if a model that is worse by a criterion does not pass."""
     remarks: tuple[Remark, ...] = ()
     """Limits of the comparison."""
 
     @property
     def outcome(self) -> Outcome:
-        """Worse if anything is; pass if every model passes and nothing of the reference is missing."""
-        if any(one.outcome == "worse" for one in self.tests):
+        """Worse if anything is; pass if every model passes and nothing of the reference is missing.
+
+        Criteria on which nothing is decided do not keep a model from passing.
+        """
+        if any(one.outcome == "worse" for one in (*self.tests, *(self.criteria if self.by_criterion else ()))):
             return "worse"
         needed = [one for one in self.tests if self.each or one.is_overall]
         if not needed or any(one.outcome != "pass" for one in needed):

@@ -56,6 +56,7 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.clinician_means import CalibratedPair, ClinicianMean
+    from medhelm.analysis.criteria import CriterionDifference
 
 # --- every pair -------------------------------------------------------------------------------------------------------
 
@@ -528,6 +529,18 @@ def _aligned(row: Mapping[str, Cell], column: Column, models: Sequence[str]) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceWithFloors:
+    """Two models on a benchmark with floors, by their scores with floors."""
+
+    difference: PairedDifference
+    """First minus second, on a scale from 0 (worst) to 1 (best)."""
+    p_adjusted: float
+    """P-value adjusted for all pairs of models on the leaderboard and all benchmarks."""
+    below: tuple[tuple[int, int], tuple[int, int]]
+    """For each model its completions below a floor, and those for which that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedBenchmark:
     """Two models on one benchmark; differences on a scale from 0 (worst) to 1 (best)."""
 
@@ -543,6 +556,8 @@ class ComparedBenchmark:
     """Mean ratings of both by clinicians, on the scale of their instrument; None for an unrated model."""
     calibrated: CalibratedPair | None = None
     """Their difference with the clinicians' ratings, on the scale from 0 to 1; None without ratings."""
+    with_floors: DifferenceWithFloors | None = None
+    """Their difference where each completion below a floor counts as the worst answer; None without floors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -573,6 +588,10 @@ class Comparison(Displayable):
     """Adjustment of the p-values of benchmarks."""
     calibrated: CalibratedPair | None = None
     """Difference over all benchmarks with the clinicians' ratings, on the scale from 0 to 1; None without ratings."""
+    criteria: tuple[CriterionDifference, ...] = ()
+    """Differences by criterion of the rubric; empty without judges, and where they were not read."""
+    pair_with_floors: ModelPair | None = None
+    """The two by their scores with floors; None without floors."""
     doubts: tuple[str, ...] = ()
     """Sentences on benchmarks on which the jury is not shown to agree with clinicians."""
     agreement: tuple[str, ...] = ()
@@ -623,7 +642,7 @@ def compare_two_models(
     )
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _test_all(cells: tuple[Cell, ...], columns: tuple[Column, ...]) -> AllPairs:
     """Test every pair of models; kept for the next pair of the same models, as a site shows one pair after another."""
     return compare_all_pairs(cells, columns)

@@ -67,6 +67,27 @@ class Column:
         return share if self.higher_is_better else 1 - share
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradedCriterion:
+    """A criterion of a rubric with its scale; for a rubric in points also a tag of criteria."""
+
+    name: str
+    """Id of the criterion, or a tag such as `axis:accuracy`."""
+    low: float
+    """The lowest grade; 0 for the share of points."""
+    high: float
+    """The highest grade; 1 for the share of points."""
+    higher_is_better: bool = True
+    """True if the highest grade is the best one."""
+    is_tag: bool = False
+    """True for the share of points on a tag, which harms may take below 0: only means are cut to the scale."""
+
+    @property
+    def worst(self) -> float:
+        """The worst grade."""
+        return self.low if self.higher_is_better else self.high
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Cell:
     """One model on one benchmark."""
@@ -110,6 +131,9 @@ class Cell:
     """Mean rating by clinicians of the completions that they rated; None if they rated none."""
     floors: Mapping[Floor, Floats] = field(default_factory=dict)
     """Floor of the rubric -> 1.0 for each instance whose completion is below it, else 0.0; nan if it is not known."""
+    criteria: Mapping[GradedCriterion, Floats] = field(default_factory=dict)
+    """Criterion of the rubric -> mean grade of each instance's completion by the judges behind its jury score, in the
+    order of `ids`; nan if there is none. Empty without a jury, and where it was not read."""
     completion_counts: CompletionCounts | None = None
     """Completions without a readable answer; None if unknown, or for a baseline."""
     dates: tuple[str, str] | None = None

@@ -98,6 +98,10 @@ class Row:
     below_floor: Estimate | None = None
     """Share of the completions on benchmarks with floors that are below a floor, with the failures that count as the
     worst answer; None without such benchmarks, or without grades."""
+    average_with_floors: Average | None = None
+    """The average that ranks, where each completion below a floor counts as the worst answer; None without floors."""
+    rank_with_floors: int | None = None
+    """Place by this average; None without floors, and for a model without a rank."""
     ranking_value: float | None = None
     """The number that ranks it; None for a model without one."""
     guarded_win_rate: float | None = None

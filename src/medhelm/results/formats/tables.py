@@ -22,6 +22,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 from unicodedata import category, combining, east_asian_width
 from xml.etree import ElementTree as ET
 
+from medhelm.domain import Estimate
 from medhelm.errors import MissingError, UserError
 from medhelm.io.spreadsheets import guarded
 
@@ -648,6 +649,11 @@ def p_text(p: float | None) -> str | None:
     if p is None:
         return None
     return f"<{SMALLEST}" if p < SMALLEST else f">{LARGEST}" if p > LARGEST else decimal(p, 4)
+
+
+def percentages(found: Estimate | None) -> str | None:
+    """Return a share with its interval in percent."""
+    return None if found is None else f"{found.value:.1%} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
 
 
 def money(usd: float | None) -> str:

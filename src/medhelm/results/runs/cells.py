@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,6 @@ from medhelm.domain import (
     Completion,
     ConstantBaseline,
     Estimate,
-    Floor,
     Instance,
     Parts,
     Reference,
@@ -40,7 +39,6 @@ from medhelm.results.spending import is_local, is_replayed
 from medhelm.scoring.metric import Metric, apply, wrong_parts
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage import judgments, runs
-from medhelm.storage.judgments import criterion_means
 from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import (
@@ -48,15 +46,11 @@ from medhelm.storage.runs import (
     RunScores,
     read_columns,
     read_references,
-    read_scores,
 )
 from medhelm.storage.store import Store, open_store, stored_folder
 
 UNKNOWN = "unknown"
 """Category of a benchmark that is not in the catalog, such as one of another harness."""
-
-GRADE_DECIMALS = 9
-"""Decimals to which mean grades are compared with a floor."""
 
 
 def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, rule: Rule, as_worst: bool) -> Cell:
@@ -124,36 +118,6 @@ def _with_failures_as_worst(cell: Cell, run: Run, column: Column, scored: RunSco
         tested=comparison_values(scores, parts) if parts else None,
         parts=parts,
     )
-
-
-def latest_floors(runs: Iterable[Run]) -> dict[str, tuple[Floor, ...]]:
-    """Return benchmark -> the floors of its latest run that has any: one column needs one floor."""
-    judged = sorted((run for run in runs if run.jury_result), key=lambda run: run.started)
-    return {run.benchmark: run.jury_result.floors for run in judged if run.jury_result and run.jury_result.floors}
-
-
-def with_floors(cell: Cell, run: Run, floors: Sequence[Floor], scored: RunScores | None, rule: Rule) -> Cell:
-    """Add the instances whose completion is below a floor: by the mean of its judges' grades on the criterion.
-
-    Failures that count as the worst answer are below every floor, and so are blank completions, which no judge sees.
-    Other completions without a grade are not known.
-    """
-    if not floors or scored is None or cell.scores is None or run.jury_result is None:
-        return cell
-    means = criterion_means(run, [floor.criterion for floor in floors])
-    if means is None:
-        return cell
-    failed = np.isnan(scored.values) & ~np.isnan(cell.scores)
-    if run.jury_result.n_blank:
-        by_jury = scored if run.main_metric == JURY else read_scores(run, JURY, rule)
-        failed |= ~np.isnan(by_jury.values) & [name not in means for name in scored.ids]
-    found = {}
-    for place, floor in enumerate(floors):
-        # Rounded, so that equal grades with decimals have a mean that is not below them.
-        grades = np.round([means[name][place] if name in means else np.nan for name in scored.ids], GRADE_DECIMALS)
-        below = grades < floor.at_least if floor.at_least is not None else grades > floor.at_most
-        found[floor] = np.where(failed, 1.0, np.where(np.isnan(grades), np.nan, below))
-    return replace(cell, floors=found)
 
 
 def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:

@@ -12,7 +12,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.benchmarks.catalog import own_folders
 from medhelm.domain import Access, Benchmark, Run, Taxonomy
-from medhelm.domain.benchmark import Subcategory
+from medhelm.domain.benchmark import Subcategory, group_by
 from medhelm.domain.run import no_answer_text
 from medhelm.domain.text import metric_title
 from medhelm.errors import UserError
@@ -33,6 +33,7 @@ from medhelm.results.formats.tables import decimal, score_decimals, with_minus
 from medhelm.results.leaderboard import LeaderboardInputs
 from medhelm.results.leaderboard_view import as_json, count_instances
 from medhelm.results.published.boards import known_error_remarks
+from medhelm.results.runs.criteria import board_with_criteria, means_on
 from medhelm.scoring.metrics import METRICS
 
 
@@ -182,7 +183,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
     """Return the page of one benchmark, of the catalog or of the store."""
     name = request.text("benchmark")
     definition = site.definitions.get(name)
-    board = _board(site, name)
+    board = _graded_board(site, name)
     if board is None and definition is None:
         known = [(one.title, request.links.to("benchmark", {"benchmark": one.benchmark})) for one in _columns(site)]
         return missing_page(f"The benchmark `{name[:80]}` does not exist. The page Benchmarks lists all.", known)
@@ -205,6 +206,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "baselines": [one for one in scores if one.is_baseline],
         "scale": _scale(board, column) if board and column else None,
         "verdict": board.verdict if board else (),
+        "criteria": group_by(means_on(board, column), lambda one: one.criterion) if board and column else {},
         "reasons": sum((Counter(one.run.failures) for one in scores if one.run), Counter()),
         "metrics": [_metric_title(one) for one in definition.metrics] if definition else [],
         "data_address": data_address(definition) if definition else "",
@@ -222,7 +224,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
 def json_(site: Site, request: PageRequest) -> Download:
     """Return the same benchmark as JSON, with the models on it as a leaderboard."""
     name = request.text("benchmark")
-    definition, board = site.definitions.get(name), _board(site, name)
+    definition, board = site.definitions.get(name), _graded_board(site, name)
     column = board.columns[0] if board else None
     known = definition or column
     if known is None:
@@ -252,6 +254,14 @@ def _board(site: Site, name: str) -> Leaderboard | None:
         return board_of(site, BoardSelection(benchmark=name))
     except UserError:
         return None
+
+
+def _graded_board(site: Site, name: str) -> Leaderboard | None:
+    """Return the same leaderboard with the judges' grades by criterion."""
+    board = _board(site, name)
+    if board is None:
+        return None
+    return site.keep(("criteria of benchmark", name), lambda: board_with_criteria(board, site.inputs().runs))
 
 
 def _columns(site: Site) -> Sequence[Column]:

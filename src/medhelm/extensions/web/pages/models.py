@@ -10,6 +10,7 @@ from functools import partial
 
 from markupsafe import Markup
 
+from medhelm.analysis.criteria import CriterionMean, criterion_means
 from medhelm.analysis.leaderboard.cells import DECIMALS, Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.analysis.planned_cost import CompletionUse, pooled_use
@@ -25,6 +26,7 @@ from medhelm.results.formats.drawing import LinearScale
 from medhelm.results.formats.tables import decimal, score_decimals, with_minus
 from medhelm.results.leaderboard_view import count_instances
 from medhelm.results.runs.cells import score_details
+from medhelm.results.runs.criteria import read_criteria
 
 MOST_WEAKNESSES = 3
 """Most benchmarks named as those where the model is furthest below the best one."""
@@ -116,6 +118,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "scale": column_scale([]),
         "weaknesses": weaknesses(scores),
         "subgroups": site.keep(("subgroups of model", row.model), partial(_subgroups, site, scores)),
+        "criteria": site.keep(("criteria of model", row.model), partial(_criteria, site, scores)),
         "failures": _failures(scores),
         "use": row.use,
         "versions": sum((Counter(run.snapshots) for run in runs), Counter()),
@@ -195,6 +198,15 @@ def _subgroups(site: Site, scores: Sequence[BenchmarkScore]) -> list[SubgroupSco
                     gap = float(one.column.normalize(mean.value) - one.column.normalize(one.cell.value))
                     found.append(SubgroupScore(column=one.column, name=name, estimate=mean, gap=gap))
     return found
+
+
+def _criteria(site: Site, scores: Sequence[BenchmarkScore]) -> list[CriterionMean]:
+    """Return the mean grades on the criteria of the judged benchmarks; none by another rule than the corrected one."""
+    if site.rule != "corrected":
+        return []
+    columns = {one.column.benchmark: one.column for one in scores}
+    cells = read_criteria([one.cell for one in scores], site.inputs().runs)
+    return [mean for cell in cells for mean in criterion_means(cell, columns[cell.benchmark])]
 
 
 def _failures(scores: Sequence[BenchmarkScore]) -> list[tuple[str, int, list[tuple[Column, int]]]]:
