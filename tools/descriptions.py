@@ -54,6 +54,7 @@ BENCHMARK_KEYS: dict[str, str] = {
     "answer.form": "Form of the reference: text, letter, number, or a set of labels.",
     "answer.values": "Text in the column -> the reference that it means, such as `{Y: yes, N: no}`.",
     "metadata": "Columns for metrics; models never see them.",
+    "slices": "Columns by whose values scores are shown: names, or `column` with `bands` for numbers.",
     "sample": "Selection of the instances to evaluate; all if empty.",
     "sample.size": "Number of instances to draw, from each group if there are groups.",
     "sample.pool": "Draw only from this many rows at the start of a larger data set.",

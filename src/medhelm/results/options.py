@@ -182,6 +182,10 @@ class SourceOptions:
         return self.published_only or self.scores is not None
 
 
+BY_PAIRS = ("overall", "benchmark", "test")
+"""Words of `compare --by`; other names are columns of the data."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairOptions:
     """Options of a comparison of models."""
@@ -195,8 +199,9 @@ class PairOptions:
     )
     by: str | None = option(
         "--by",
-        "Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  [default: overall]",
-        choices=("overall", "benchmark", "test"),
+        "Rows if more than two models are compared: overall (pairs), benchmark, or test (pairs on each benchmark); for "
+        "two models a column of the data, by whose values they are compared.  [default: overall]",
+        metavar="overall|benchmark|test|[BENCHMARK:]COLUMN",
     )
     published_only: bool = option(
         "--published-only", "Compare the published models by their means; nothing else is known.", False
