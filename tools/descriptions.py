@@ -181,6 +181,7 @@ PROMPT_COLUMNS: dict[str, str] = {
     "choices": "The options as JSON; NULL for open questions.",
     "references": "The references as JSON, each with whether it is correct.",
     "criteria": "The criteria of the instance as JSON, if each instance has its own; missing in older files.",
+    "metadata": "Columns of the data by whose values scores can be shown, as JSON; missing in older files.",
 }
 """Column of prompts/*.parquet -> meaning."""
 

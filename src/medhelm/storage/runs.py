@@ -347,7 +347,8 @@ def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
     with prompt_errors(path):
         row = _first(f"SELECT * FROM read_parquet({sql_path(path)}) WHERE instance_id = ?", instance_id)
     keys = ("messages", "choices", "references", "criteria")
-    return row and {**row, **{key: json.loads(row.get(key) or "[]") for key in keys}}
+    plain = {key: row[key] for key in ("position", "instance_id")} if row else {}
+    return row and {**plain, **{key: json.loads(row.get(key) or "[]") for key in keys}}
 
 
 def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
