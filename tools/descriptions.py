@@ -54,6 +54,9 @@ BENCHMARK_KEYS: dict[str, str] = {
     "answer.form": "Form of the reference: text, letter, number, or a set of labels.",
     "answer.values": "Text in the column -> the reference that it means, such as `{Y: yes, N: no}`.",
     "metadata": "Columns for metrics; models never see them.",
+    "slices": "Columns by whose values scores are shown.",
+    "slices.column": "Name of the column.",
+    "slices.bands": "For numbers: where each band but the first begins, such as `[18, 65]` for an age.",
     "sample": "Selection of the instances to evaluate; all if empty.",
     "sample.size": "Number of instances to draw, from each group if there are groups.",
     "sample.pool": "Draw only from this many rows at the start of a larger data set.",
@@ -178,6 +181,7 @@ PROMPT_COLUMNS: dict[str, str] = {
     "choices": "The options as JSON; NULL for open questions.",
     "references": "The references as JSON, each with whether it is correct.",
     "criteria": "The criteria of the instance as JSON, if each instance has its own; missing in older files.",
+    "metadata": "Columns of the data by whose values scores can be shown, as JSON; missing in older files.",
 }
 """Column of prompts/*.parquet -> meaning."""
 

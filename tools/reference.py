@@ -359,8 +359,9 @@ def benchmark_schema() -> str:
 
 
 def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the mapping that a property is, or may be, or maps names to."""
+    """Return the mapping that a property is, or may be, or lists, or maps names to."""
     options = [node, *node.get("anyOf", [])]
+    options += [one["items"] for one in options if isinstance(one.get("items"), dict)]
     options += [inner for one in options for inner in one.get("anyOf", [])]
     options += [one["additionalProperties"] for one in options if isinstance(one.get("additionalProperties"), dict)]
     options += [inner for one in options for inner in one.get("anyOf", [])]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.analysis.cost import CHARACTERS_PER_TOKEN
+from medhelm.analysis.slices import MOST_SLICES
 from medhelm.benchmarks.data.readers import proposed_values
 from medhelm.benchmarks.helm_format import OWN
 from medhelm.benchmarks.prompts import render
@@ -213,6 +214,8 @@ class _Findings:
     """The first different answers, in order; up to `MOST_ANSWERS`."""
     identifiers: dict[str, list[str]] = field(default_factory=dict)
     """Kind of identifier -> instances."""
+    slices: dict[str, Counter[str]] = field(default_factory=dict)
+    """Column of `slices` -> slice -> instances in it."""
     longest: tuple[int, str] = (0, "")
     """Length of the longest prompt in characters, and its instance."""
     lengths: Counter[int] = field(default_factory=Counter)
@@ -256,6 +259,7 @@ def inspect_data(
         for kind, ids in found.identifiers.items()
     ]
     findings += [*_own_taxonomy(benchmark), *_spellings(benchmark, found), *_no_positive_class(benchmark)]
+    findings += _unusable_slices(found)
     return [*findings, *_constant_answer(baseline), *_long_prompts(benchmark, found, windows)]
 
 
@@ -281,6 +285,9 @@ def _inspect_instance(
         found.note("similar_choices", instance)
     for kind in dict.fromkeys((*kinds_by_pattern(prompt), *further_search(prompt))):
         found.identifiers.setdefault(kind, []).append(instance.id)
+    for one in benchmark.slices:
+        sizes = found.slices.setdefault(one.column, Counter())
+        sizes[one.name_of(instance.metadata.get(one.column, ""))] += 1
     found.longest = max(found.longest, (len(prompt), instance.id))
     found.lengths[ceil(len(prompt) / CHARACTERS_PER_TOKEN)] += 1
 
@@ -319,6 +326,19 @@ def _no_positive_class(benchmark: Benchmark) -> Iterator[DataFinding]:
             f"{benchmark.choices[0]}` or `positive: {benchmark.choices[1]}`"
         )
         yield DataFinding("no_positive_class", text)
+
+
+def _unusable_slices(found: _Findings) -> Iterator[DataFinding]:
+    """Report slices of one instance, which have no interval, and columns with too many of them."""
+    for column, sizes in found.slices.items():
+        if len(sizes) > MOST_SLICES:
+            text = (
+                f"`slices: {column}` has {len(sizes)} values; at most {MOST_SLICES} slices are compared, so add `bands`"
+            )
+            yield DataFinding("many_slices", text)
+        elif alone := sorted(name for name, n in sizes.items() if n == 1):
+            few = f"{plural(len(alone), 'slice')} of one instance, such as `{alone[0]}`"
+            yield DataFinding("lone_slice", f"`slices: {column}` has {few}; no interval can be given for one instance")
 
 
 def _own_taxonomy(benchmark: Benchmark) -> Iterator[DataFinding]:

@@ -30,6 +30,7 @@ from medhelm.domain import (
     Rubric,
     RuleDescription,
     SampleRule,
+    SliceColumn,
     Source,
     Taxonomy,
     needs_answer,
@@ -368,6 +369,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         choice_columns=tuple(choices.columns or ()) if choices else (),
         choice_labels=choices.labels if choices else "letters",
         metadata_columns=tuple(shape.metadata),
+        slices=tuple(SliceColumn(column=one.column, bands=tuple(one.bands)) for one in shape.slices),
         required_columns=tuple(shape.require),
         drop_duplicates=shape.drop_duplicates,
         sample=_sample(shape.sample),
@@ -407,14 +409,16 @@ def _sample(shape: SampleShape) -> SampleRule:
     )
 
 
+_MEANINGLESS = {"rules", "helm", "positive", "slices"}
+"""Keys that change neither a prompt nor a score."""
+
+
 def _digest(shape: DefinitionShape, hooks: Path) -> str:
     """Hash the meaning of a definition and the code of its hooks. The order of files counts.
 
-    Comments, docstrings, imports from `medhelm`, `rules`, `helm` and `positive` do not count.
+    Comments, docstrings, imports from `medhelm`, and the keys of `_MEANINGLESS` do not count.
     """
-    content: dict[str, Any] = shape.model_dump(
-        mode="json", exclude_defaults=True, exclude={"rules", "helm", "positive"}
-    )
+    content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude=_MEANINGLESS)
     content["source"]["files"] = list(shape.source.files.items())
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     if hooks.is_file():
@@ -493,6 +497,7 @@ def find_checked(name: str) -> Benchmark | None:
             "answer": AnswerField(**content["answer"]),
             "sample": SampleRule(**content.get("sample", {})),
             "samples": {key: SampleRule(**sample) for key, sample in content.get("samples", {}).items()},
+            "slices": tuple(SliceColumn(**_tuples(one)) for one in content.get("slices", ())),
             "rules": RuleDescription(**content.get("rules", {})),
         },
         folder=LIBRARY / name,

@@ -156,6 +156,7 @@ def _text_under(key: str, rule: str) -> Callable[[Any], Any]:
 
 _as_criterion = _text_under("description", "must be a text, or a mapping with `description`")
 _as_answer = _text_under("column", "must be the name of a column, or a mapping with `column` and `form`")
+_as_slice = _text_under("column", "must be the name of a column, or a mapping with `column` and `bands`")
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
@@ -331,6 +332,20 @@ class RubricShape(_Shape):
         return scale
 
 
+class SliceShape(_Shape):
+    """One of `slices`: a column whose values divide the instances; a plain text is its name."""
+
+    column: Text
+    bands: list[Number] = []
+
+    @field_validator("bands")
+    @classmethod
+    def _ascending(cls, bands: list[float]) -> list[float]:
+        if sorted(set(bands)) != bands:
+            raise ValueError("must be numbers in ascending order, where each but the first band begins: [18, 65].")
+        return bands
+
+
 class RulesShape(_Shape):
     """`rules`: differences between the published and the corrected rule, for the docs."""
 
@@ -365,6 +380,7 @@ class DefinitionShape(_Shape):
     positive: Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | bool)] = ""
     answer: Annotated[AnswerShape, BeforeValidator(_as_answer, json_schema_input_type=str | AnswerShape)] | None = None
     metadata: list[Text] = []
+    slices: list[Annotated[SliceShape, BeforeValidator(_as_slice, json_schema_input_type=str | SliceShape)]] = []
     sample: SampleShape = SampleShape()
     samples: dict[SnakeCase, SampleShape] = {}
     system: str = ""
@@ -376,6 +392,12 @@ class DefinitionShape(_Shape):
     metrics: Annotated[list[MetricName], Field(min_length=1), AfterValidator(_all_different)]
     rubric: RubricShape | None = None
     rules: RulesShape | None = None
+
+    @field_validator("slices")
+    @classmethod
+    def _different_columns(cls, slices: list[SliceShape]) -> list[SliceShape]:
+        _all_different([one.column for one in slices])
+        return slices
 
     @field_validator("samples")
     @classmethod

@@ -159,6 +159,20 @@ scoring_option = option_from(BoardOptions, "rule")
 prices_option = option_from(BoardOptions, "pricing", "prices")
 
 
+class WordOrColumn(click.Choice[str]):
+    """One of some words, or else the name of a column of the data."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text as it is."""
+        del param, ctx
+        return value
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Return the words and what else is allowed."""
+        del param, ctx
+        return f"[{'|'.join(self.choices)}|[BENCHMARK:]COLUMN]"
+
+
 class Dollars(click.FloatRange):
     """A finite amount of US dollars above 0."""
 

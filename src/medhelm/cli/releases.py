@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule
     from medhelm.io.ssh_signatures import Signer
     from medhelm.results.export import ExportResult
+    from medhelm.results.runs.slices import SliceSource
     from medhelm.storage.export_tables import Format
 
 
@@ -428,12 +429,19 @@ def _export_tables(shared: Shared, folder: Path, format: Format, options: BoardO
 
 
 def definitions_of(shared: Shared) -> dict[str, Benchmark]:
-    """Return the known definitions of the store's benchmarks, by name."""
+    """Return the known definitions of the benchmarks in the stores of the command, by name."""
     from medhelm.benchmarks.catalog import all_names
 
-    stored = {path.name for path in shared.store_to_read.glob("runs/*")}
+    stored = {path.name for store in shared.all_stores for path in store.glob("runs/*")}
     known = [name for name in all_names(shared.folders_of_stores) if name in stored]
     return {benchmark.name: benchmark for benchmark in load(shared, known, of_stores=True)}
+
+
+def slice_source(shared: Shared) -> SliceSource:
+    """Return where values of columns of the data are found beside the stores of the command."""
+    from medhelm.results.runs.slices import SliceSource
+
+    return SliceSource(definitions=definitions_of(shared), data=shared.data)
 
 
 def print_result(done: ExportResult, shared: Shared) -> int:

@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli import shell_completion
-from medhelm.cli.global_options import Shared, board_options, clinicians_of, load, pricing_of, shared_options
+from medhelm.cli.global_options import (
+    Shared,
+    board_options,
+    clinicians_of,
+    load,
+    pricing_of,
+    shared_options,
+)
 from medhelm.cli.options import (
     Dollars,
+    WordOrColumn,
     format_option,
     is_given,
     option_from,
@@ -23,10 +31,10 @@ from medhelm.cli.options import (
 )
 from medhelm.cli.output import table_options
 from medhelm.cli.printing import as_shown, print_json, print_remarks
-from medhelm.cli.releases import print_release_comparison
-from medhelm.errors import UserError
+from medhelm.cli.releases import print_release_comparison, slice_source
+from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.settings import Settings
-from medhelm.results.options import BoardOptions, DocumentOptions, DrawOptions, PairOptions, SourceOptions
+from medhelm.results.options import BY_PAIRS, BoardOptions, DocumentOptions, DrawOptions, PairOptions, SourceOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import RatingSample
@@ -44,22 +52,19 @@ PUBLISHED = "published"
 """Name of the panel of all published models."""
 
 
-class _BoardBy(click.Choice[str]):
-    """The choices of `--by`, of which `criterion` may follow the name of a benchmark and a colon."""
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the choice."""
-        return value if value.endswith(":criterion") else super().convert(value, param, ctx)
+BY = ("overall", "category", "subcategory", "benchmark", "head-to-head", "criterion")
+"""Words of `leaderboard --by`; other names are columns of the data."""
 
 
 @click.command()
 @click.option(
     "--by",
-    type=_BoardBy(["overall", "category", "subcategory", "benchmark", "head-to-head", "criterion"]),
+    type=WordOrColumn(BY),
     default="overall",
     show_default=True,
     help="Columns of the table; head-to-head: how often each model beats each of the others; criterion, or "
-    "BENCHMARK:criterion: mean grades by criterion of the judges' rubric.",
+    "BENCHMARK:criterion: mean grades by criterion of the judges' rubric; any other name is a column of the data, by "
+    "whose values scores are shown.",
 )
 @options_of(SourceOptions, "source")
 @options_of(BoardOptions, "options", "ranking")
@@ -74,7 +79,7 @@ class _BoardBy(click.Choice[str]):
 @options_of(BoardOptions, "options", "suite", "wanted", "tier", "rule", "pricing")
 @format_option
 @table_options
-@shared_options("store", "benchmarks", "models", "json")
+@shared_options("store", "data", "benchmarks", "models", "json")
 @click.pass_obj
 def leaderboard(
     shared: Shared,
@@ -103,8 +108,12 @@ def leaderboard(
       medhelm leaderboard --panel openai/gpt-4o,openai/o3-mini
       medhelm leaderboard --by head-to-head
       medhelm leaderboard --by aci_bench:criterion
+      medhelm leaderboard --by medcalc_bench:Category
     """
     _check_sources(source, options, ratings)
+    is_column = by not in BY and not by.endswith(":criterion")
+    if is_column and (source.has_no_runs or PUBLISHED in options.panel):
+        raise UserError(f"--by {by} needs scores of instances, which are not published. {suggestion(by, BY)}")
     rule = options.rule if is_given("options_rule") else None
     options = replace(
         board_options(shared, options, format_),
@@ -124,10 +133,34 @@ def leaderboard(
         board = leaderboard_with_published(shared.all_stores, options, rule=rule)
     elif source.scores is not None:
         board = leaderboard_of_scores(source.scores, options)
+    elif is_column:
+        return _print_slices(shared, by, options, format_)
     else:
         board = leaderboard_of(shared.all_stores, options)
     wide = click.get_current_context().params["wide"]
     print_leaderboard(board, by=by, format_=format_, wide=wide)
+    return 0
+
+
+def _print_slices(shared: Shared, by: str, options: BoardOptions, format_: str) -> int:
+    """Print the models by the values of a column of the data; JSON is the leaderboard with the key `slices`."""
+    from medhelm.results import leaderboard_view
+    from medhelm.results.leaderboard import leaderboard_of, read_inputs, renamed_inputs
+    from medhelm.results.runs import slices_view
+    from medhelm.results.runs.slices import slice_models
+
+    finished = read_inputs(shared.all_stores, options)
+    board = leaderboard_of(shared.all_stores, options, finished=finished)
+    inputs = renamed_inputs(finished, finished.short_names) if options.short_names else finished
+    benchmarks, models = [one.benchmark for one in board.columns], [row.model for row in board.all_rows]
+    found, remarks = slice_models(inputs, by, slice_source(shared), benchmarks, models)
+    if format_ == "json":
+        print_json({**leaderboard_view.as_json(board), "slices": slices_view.as_json(found)})
+        return 0
+    click.echo(slices_view.to_text(found, format_), nl=False)
+    if format_ in ("table", "md"):
+        click.echo()
+    print_remarks([*slices_view.in_words(found), slices_view.GAP_IN_WORDS, *remarks], format_)
     return 0
 
 
@@ -188,7 +221,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
 @format_option
 @options_of(BoardOptions, "options", "tier", "rule")
 @table_options
-@shared_options("store", "benchmarks", "json")
+@shared_options("store", "data", "benchmarks", "json")
 @click.pass_obj
 def compare(
     shared: Shared,
@@ -224,6 +257,12 @@ def compare(
         return 0
     if len(models) == 1:
         raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
+    by_column = pairs.by is not None and pairs.by not in BY_PAIRS
+    if by_column and (pairs.published_only or len(models) != 2):
+        raise UserError(
+            f"--by {pairs.by} is a column of the data: name the two models to compare by its values. Other words: "
+            f"{', '.join(BY_PAIRS)}."
+        )
     if pairs.published_only:
         refuse_filter(options.wanted)
         if ratings:
@@ -243,12 +282,36 @@ def compare(
         found = compare_all_models(stores, models, options)
         _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
         return 0
+    if by_column:
+        return _print_sliced_pair(shared, models, pairs, options, format_)
     if pairs.by is not None and not by_criterion:
         raise UserError(
             f"--by {pairs.by} needs more than two models: two models are shown by benchmark, or with --by criterion."
         )
     pair = compare_models(stores, *models, options, adjustment=pairs.adjustment)
     _print_pair(pair, format_, by_criterion=by_criterion)
+    return 0
+
+
+def _print_sliced_pair(
+    shared: Shared, models: tuple[str, ...], pairs: PairOptions, options: BoardOptions, format_: str
+) -> int:
+    """Print a comparison of two models by the values of a column; JSON is the comparison with the key `slices`."""
+    from medhelm.results import comparison
+    from medhelm.results.runs import slices_view
+    from medhelm.results.runs.slices import slice_pairs
+
+    inputs, names = comparison.selected_inputs(shared.all_stores, models, options, with_ratings=True)
+    pair = comparison.compare_inputs(inputs, *names, adjustment=pairs.adjustment)
+    benchmarks = [one.column.benchmark for one in pair.benchmarks]
+    found, remarks = slice_pairs(inputs, pairs.by or "", slice_source(shared), benchmarks, pair.first, pair.second)
+    if format_ == "json":
+        print_json({**comparison.as_json(pair), "slices": slices_view.pairs_as_json(found)})
+        return 0
+    click.echo(slices_view.pairs_to_text(found, format_), nl=False)
+    if format_ in ("table", "md"):
+        click.echo()
+    print_remarks([*slices_view.pairs_in_words(found), *remarks, *pair.remarks], format_)
     return 0
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -237,6 +238,43 @@ class Rubric:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+NOT_GIVEN, NOT_A_NUMBER = "not given", "not a number"
+"""Slices of the instances without a value, and with a text in a column that has bands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceColumn:
+    """A column of the data whose values divide the instances into slices."""
+
+    column: str
+    """Name of the column."""
+    bands: tuple[float, ...] = ()
+    """For numbers: the lower ends of all bands but the first, ascending; empty: every value is a slice."""
+
+    def name_of(self, value: str) -> str:
+        """Return the name of the slice that a value belongs to.
+
+        >>> age = SliceColumn(column="age", bands=(18, 65))
+        >>> [age.name_of(value) for value in ("17.5", "18", "90", "", "old")]
+        ['below 18', '18 to below 65', '65 or more', 'not given', 'not a number']
+        """
+        text = " ".join(value.split())
+        if not text or not self.bands:
+            return text or NOT_GIVEN
+        try:
+            place = sum(float(text) >= start for start in self.bands)
+        except ValueError:
+            return NOT_A_NUMBER
+        return NOT_GIVEN if text.lower() == "nan" else self.band_names[place]
+
+    @property
+    def band_names(self) -> list[str]:
+        """Names of the bands, in order; none without bands."""
+        starts = [f"{start:g}" for start in self.bands]
+        middle = [f"{low} to below {high}" for low, high in pairwise(starts)]
+        return [f"below {starts[0]}", *middle, f"{starts[-1]} or more"] if starts else []
+
+
 @dataclass(frozen=True, slots=True)
 class RuleDescription:
     """Difference between the published rule and the corrected rule on a benchmark, in words."""
@@ -301,6 +339,8 @@ class Benchmark:
     """Names of the options in completions: A, B, C ..., or the option's text."""
     metadata_columns: tuple[str, ...] = ()
     """Columns for metrics and tables that no model sees."""
+    slices: tuple[SliceColumn, ...] = ()
+    """Columns by whose values scores are worth looking at; the group is one without being listed."""
     required_columns: tuple[str, ...] = ()
     """Columns that must not be empty; rows where one is empty are skipped and counted."""
     drop_duplicates: bool = False

@@ -278,7 +278,8 @@ def _unaccepted(main: Metric, scores: Sequence[Score], instance: Instance) -> It
 
 def store_prompts_and_baseline(dataset: Dataset, prompts: Path, baseline: Path) -> None:
     """Store the prompts and the constant baseline, which all models share."""
-    write_prompts(prompts, ((instance, render(dataset.benchmark, instance)) for instance in dataset))
+    rendered = ((instance, render(dataset.benchmark, instance)) for instance in dataset)
+    write_prompts(prompts, rendered, dataset.benchmark.group_column)
     write_baseline(baseline, majority_baseline(dataset))
 
 

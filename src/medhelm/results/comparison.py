@@ -126,7 +126,7 @@ def compare_models(
     Parameters: as in `leaderboard`.
     Raises: UserError for a model without a finished run, for one model given twice, or if the two share no instance.
     """
-    finished, (first, second) = _selected_inputs(stores, [first, second], options, with_ratings=True)
+    finished, (first, second) = selected_inputs(stores, [first, second], options, with_ratings=True)
     return compare_inputs(finished, first, second, adjustment=adjustment)
 
 
@@ -195,7 +195,7 @@ def compare_all_models(
     Parameters: as in `leaderboard`.
     Raises: UserError for a model without a finished run, or if there is no pair to compare.
     """
-    finished, names = _selected_inputs(stores, names, options, with_ratings=True)
+    finished, names = selected_inputs(stores, names, options, with_ratings=True)
     found = compare_cells(finished.cells, finished.columns, finished.rule, names=names)
     left_out = _left_out_of(finished, names)
     remarks = [
@@ -303,7 +303,7 @@ def measure_power(
     the rest as in `leaderboard`.
     Raises: UserError for a model without a finished run, or if no two models share two independent instances.
     """
-    finished, names = _selected_inputs(stores, names, options)
+    finished, names = selected_inputs(stores, names, options)
     cells = [cell for cell in finished.cells if not names or cell.model in names]
     found = suite_power(without_baselines(cells, keep=names), finished.columns, design=design, difference=difference)
     if not found.benchmarks:
@@ -316,7 +316,7 @@ def measure_power(
     return found
 
 
-def _selected_inputs(
+def selected_inputs(
     stores: Sequence[Path], names: Sequence[str], options: BoardOptions, *, with_ratings: bool = False
 ) -> tuple[LeaderboardInputs, list[str]]:
     """Read the results of all models on the benchmarks of a suite; also return the full names of the named ones.

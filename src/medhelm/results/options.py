@@ -190,6 +190,10 @@ class SourceOptions:
         return self.published_only or self.scores is not None
 
 
+BY_PAIRS = ("overall", "benchmark", "test", "criterion")
+"""Words of `compare --by`; other names are columns of the data."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairOptions:
     """Options of a comparison of models."""
@@ -203,9 +207,9 @@ class PairOptions:
     )
     by: str | None = option(
         "--by",
-        "Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  [default: overall] "
-        "For two models: criterion, for the criteria of the judges' rubrics.",
-        choices=("overall", "benchmark", "test", "criterion"),
+        "Rows if more than two models are compared: overall (pairs), benchmark, or test (pairs on each benchmark); for "
+        "two models: criterion, for those of the judges' rubrics, or a column of the data.  [default: overall]",
+        metavar="overall|benchmark|test|criterion|[BENCHMARK:]COLUMN",
     )
     published_only: bool = option(
         "--published-only", "Compare the published models by their means; nothing else is known.", False

@@ -19,7 +19,7 @@ from medhelm.io.folders import write_confidential
 from medhelm.io.parquet import ColumnWriter, connect, sql_path
 from medhelm.io.rows import mapping, number, sequence, text
 from medhelm.storage.json_form import TUPLE, JsonForm, key_map
-from medhelm.storage.runs import PROMPT_COLUMNS, criteria_json
+from medhelm.storage.runs import PROMPT_COLUMNS, criteria_json, metadata_json
 from medhelm.storage.store import Store
 
 INSTANCE_COLUMNS: Mapping[str, str] = {
@@ -82,6 +82,7 @@ def write_instances(
                 json.dumps([{"text": r.text, "correct": r.correct} for r in one.references]) for one in instances
             ],
             "criteria": [criteria_json(one) for one in instances],
+            "metadata": [metadata_json(one, "group" if one.group else "") for one in instances],
         }
         writer.write(prompts, PROMPT_COLUMNS, {**shared, **columns})
     if not place.exists():
@@ -120,7 +121,7 @@ def read_instances(store: Store, *, benchmark: str, benchmark_digest: str, data_
     names = ["messages", "choices", "references", "fields", "labels", "metadata"]
     with connect() as connection:
         wanted = (
-            'instance_id, i."cluster", i."group", p.messages, p.choices, p."references", i.fields, labels, metadata'
+            'instance_id, i."cluster", i."group", p.messages, p.choices, p."references", i.fields, labels, i.metadata'
         )
         both = (
             f"read_parquet({sql_path(place)}) i JOIN read_parquet({sql_path(prompts)}) p USING (position, instance_id)"

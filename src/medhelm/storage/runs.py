@@ -64,8 +64,13 @@ PROMPT_COLUMNS: Mapping[str, str] = {
     "choices": "VARCHAR",
     "references": "VARCHAR",
     "criteria": "VARCHAR",
+    "metadata": "VARCHAR",
 }
-"""Columns of a prompts file; the last four hold JSON. `criteria`, those of the instance, is missing in older files."""
+"""Columns of a prompts file; the last five hold JSON. `criteria`, those of the instance, and `metadata`, its columns by
+whose values scores can be shown, are missing in older files."""
+
+LONGEST_VALUE = 120
+"""Most characters of a value of metadata that is stored: longer ones are texts, which name no slice."""
 
 
 def score_column(metric: str, rule: Rule) -> str:
@@ -159,8 +164,14 @@ def criteria_json(instance: Instance) -> str:
     return json.dumps([{"name": c.name, "text": c.description, "points": c.points, "tags": c.tags} for c in own])
 
 
-def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
-    """Store prompts and references for `show`, unless the file exists."""
+def metadata_json(instance: Instance, group_column: str) -> str:
+    """Return the metadata and the group of an instance as a prompts file holds them: column -> value."""
+    values = {**instance.metadata, **({group_column: instance.group} if group_column else {})}
+    return json.dumps({name: value for name, value in values.items() if len(value) <= LONGEST_VALUE})
+
+
+def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]], group_column: str = "") -> None:
+    """Store prompts, references and metadata, unless the file exists."""
     if path.exists():
         return
     with _DiskErrors(path):
@@ -174,6 +185,7 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
                     "choices": json.dumps(instance.choices),
                     "references": json.dumps([{"text": r.text, "correct": r.correct} for r in instance.references]),
                     "criteria": criteria_json(instance),
+                    "metadata": metadata_json(instance, group_column),
                 }
             )
         spool.finish()
@@ -337,7 +349,8 @@ def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
     with prompt_errors(path):
         row = _first(f"SELECT * FROM read_parquet({sql_path(path)}) WHERE instance_id = ?", instance_id)
     keys = ("messages", "choices", "references", "criteria")
-    return row and {**row, **{key: json.loads(row.get(key) or "[]") for key in keys}}
+    plain = {key: row[key] for key in ("position", "instance_id")} if row else {}
+    return row and {**plain, **{key: json.loads(row.get(key) or "[]") for key in keys}}
 
 
 def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
@@ -367,6 +380,20 @@ def read_references(path: Path) -> dict[str, tuple[list[str], list[tuple[str, bo
         name: (json.loads(choices), [(one["text"], one["correct"]) for one in json.loads(references)])
         for name, choices, references in rows
     }
+
+
+def read_metadata(path: Path) -> dict[str, dict[str, str]] | None:
+    """Read the metadata of a prompts file, by instance id; None if the file, or this part of it, is missing."""
+    from medhelm.storage.damage import prompt_errors
+
+    if not path.exists():
+        return None
+    with prompt_errors(path), connect() as connection:
+        table = f"read_parquet({sql_path(path)})"
+        if "metadata" not in (row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()):
+            return None
+        rows = connection.execute(f"SELECT instance_id, metadata FROM {table} ORDER BY position").fetchall()
+    return {instance_id: json.loads(values or "{}") for instance_id, values in rows}
 
 
 def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple[str, str]] | None:

@@ -40,6 +40,7 @@ class InstanceReader:
         self.place = place
         self._uses = _names_in_use(benchmark)
         self._fields = tuple(name for name, use in self._uses.items() if use in TEMPLATES)
+        self._metadata = tuple(dict.fromkeys([*benchmark.metadata_columns, *(one.column for one in benchmark.slices)]))
         self._needs_answer = needs_answer(
             benchmark.metrics,
             shows_reference=benchmark.rubric is None or benchmark.rubric.shows_reference,
@@ -87,7 +88,7 @@ class InstanceReader:
             if benchmark.cluster_column
             else "",
             group=self._group(values, place) if benchmark.group_column else "",
-            metadata={name: _metadata_text(values[name]) for name in benchmark.metadata_columns},
+            metadata={name: _metadata_text(values[name]) for name in self._metadata},
             criteria=criteria_in(values[column], f"{place}, `{column}`")
             if (column := benchmark.criteria_column)
             else (),
@@ -237,6 +238,7 @@ def _names_in_use(benchmark: Benchmark) -> dict[str, str]:
     names += [(benchmark.criteria_column, "rubric.criteria_column")] if benchmark.criteria_column else []
     names += [(name, "require") for name in benchmark.required_columns]
     names += [(name, "metadata") for name in benchmark.metadata_columns]
+    names += [(one.column, "slices") for one in benchmark.slices]
     uses: dict[str, str] = {}
     for name, use in names:
         uses.setdefault(name, use)

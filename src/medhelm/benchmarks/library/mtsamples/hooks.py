@@ -12,7 +12,7 @@ LISTED = 1000
 
 
 def rows(reports: Iterator[Mapping[str, object]], variant: str = "") -> Iterator[Mapping[str, object]]:
-    """Yield {name, note, reference, section} for every report; without a reference section, `reference` is empty.
+    """Yield {name, note, reference, section, specialty} for every report; without a section, `reference` is empty.
 
     `section` is the kind of the reference: PLAN, else SUMMARY, else FINDINGS. `note` is the report without its sections
     of that kind and without what the website added; `reference` is what these sections say, each to its end.
@@ -27,4 +27,11 @@ def rows(reports: Iterator[Mapping[str, object]], variant: str = "") -> Iterator
             note = text.partition("PLAN:")[0].strip() if section else ""
         else:
             note, reference, section = split_section(text)
-        yield {"name": str(report["name"]), "note": note, "reference": reference, "section": section}
+        specialty = text.partition("\n")[0].partition("Medical Specialty:")[2].strip()
+        yield {
+            "name": str(report["name"]),
+            "note": note,
+            "reference": reference,
+            "section": section,
+            "specialty": specialty,
+        }

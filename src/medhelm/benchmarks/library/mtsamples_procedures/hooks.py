@@ -11,7 +11,7 @@ UNFETCHED = "#?%"
 
 
 def rows(reports: Iterator[Mapping[str, object]], variant: str = "") -> Iterator[Mapping[str, object]]:
-    """Yield {name, note, reference, section} for every report; without a reference section, `reference` is empty.
+    """Yield {name, note, reference, section, specialty} for every report; without a section, `reference` is empty.
 
     `section` is the kind of the reference: PLAN, else SUMMARY, else FINDINGS. `note` is the report without its sections
     of that kind and without what the website added; `reference` is what these sections say, each to its end.
@@ -29,4 +29,5 @@ def rows(reports: Iterator[Mapping[str, object]], variant: str = "") -> Iterator
             note = min((text.partition(f"{kind}:")[0] for kind in KINDS), key=len).strip() if section else ""
         else:
             note, reference, section = split_section(text)
-        yield {"name": name, "note": note, "reference": reference, "section": section}
+        specialty = text.partition("\n")[0].partition("Medical Specialty:")[2].strip()
+        yield {"name": name, "note": note, "reference": reference, "section": section, "specialty": specialty}

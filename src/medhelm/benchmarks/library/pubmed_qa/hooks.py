@@ -8,7 +8,7 @@ from medhelm.errors import DataError
 
 
 def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
-    """Yield {PMID, context, question, answer} for every entry of the keyed document; none is skipped.
+    """Yield {PMID, context, question, answer, year} for every entry of the keyed document; none is skipped.
 
     `context` has one line per section: its label in title case, a period, a space and its text. The conclusion is not a
     section of the data (it is `LONG_ANSWER`), so it is never shown.
@@ -23,4 +23,5 @@ def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, objec
             "context": "\n".join(f"{str(label).title()}. {text}" for label, text in zip(labels, sections, strict=True)),
             "question": str(entry["QUESTION"]),
             "answer": str(entry["final_decision"]),
+            "year": str(entry.get("YEAR") or ""),
         }
