@@ -150,6 +150,12 @@ asks more."""
 STANDARD: RubricName = "standard"
 EXTENDED: RubricName = "extended"
 
+
+def is_rubric_file(rubric: str) -> bool:
+    """Return True if the choice of a rubric is a file of the user, and not the name of one of a benchmark's own."""
+    return rubric.endswith((".yaml", ".yml"))
+
+
 VERY_POOR = "very poor"
 """Usual meaning of the worst grade of a rubric."""
 

@@ -25,8 +25,10 @@ PACKAGE = "crfm-helm"
 """Distribution that holds HELM."""
 
 COMPARED = frozenset(
-    "aci_bench ehrsql head_qa med_mcqa med_qa medbullets medcalc_bench medec medhallu medication_qa mediqa_qa "
-    "mtsamples mtsamples_procedures pubmed_qa race_bias".split()  # noqa: SIM905
+    """
+    aci_bench ehrsql head_qa med_dialog med_mcqa med_qa medbullets medcalc_bench medec medhallu medication_qa mediqa_qa
+    mental_health mimic_bhc mimic_iv_billing_code mimic_rrs mtsamples mtsamples_procedures pubmed_qa race_bias
+    """.split()  # noqa: SIM905
 )
 """Benchmarks whose prompts, made this way, were compared with those that HELM makes. Others have options or texts that
 cannot be read from the source of HELM."""
@@ -100,7 +102,7 @@ def _parsed(file: Path) -> ast.Module:
 
 
 def _adapter(tree: ast.Module, class_name: str) -> tuple[dict[str, Any], str]:
-    """Return the arguments of the adapter in the run specification of a scenario, and the function that they are for."""
+    """Return the arguments of the adapter in the run specification of a scenario, and the function that takes them."""
     for function in _functions(tree):
         constants = [node.value for node in ast.walk(function) if isinstance(node, ast.Constant)]
         if not any(isinstance(value, str) and value.endswith(f".{class_name}") for value in constants):
@@ -228,7 +230,7 @@ class _TextReader:
             return (_Value(name),)
         for place in (function, *(other for other in self.functions if other is not function)):
             values = _assigned(place, name)
-            if len(values) == 1:
+            if len(values) == 1 and values[0] is not None:
                 return self._text(values[0], place, name)
             if values:
                 break
@@ -271,15 +273,19 @@ def _calls(tree: ast.AST, names: Sequence[str]) -> Iterator[ast.Call]:
     return (call for call in calls if isinstance(call.func, ast.Name) and call.func.id in names)
 
 
-def _assigned(function: _Function, name: str) -> list[ast.expr]:
-    """Return the values that a function assigns to a variable."""
-    found: list[ast.expr] = []
+def _assigned(function: _Function, name: str) -> list[ast.expr | None]:
+    """Return the values that a function assigns to a variable; None for one that is added to what it holds."""
+    found: list[ast.expr | None] = []
     for node in ast.walk(function):
-        targets: Sequence[ast.expr] = ()
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AnnAssign | ast.AugAssign):
-            targets = [node.target]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            found += [node.value] if isinstance(node, ast.Assign | ast.AnnAssign) and node.value else [node.target]  # type: ignore[union-attr]
+        match node:
+            case ast.Assign(targets=targets, value=value) if any(_is_named(target, name) for target in targets):
+                found.append(value)
+            case ast.AnnAssign(target=target, value=value) if _is_named(target, name):
+                found.append(value)
+            case ast.AugAssign(target=target) if _is_named(target, name):
+                found.append(None)
     return found
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name

@@ -100,9 +100,7 @@ def _variant(shape: PromptShape, path: Path) -> PromptVariant:
     few_shot = None
     if given := shape.few_shot:
         file = path.parent / given.file if given.file else None
-        few_shot = FewShot(
-            n=given.n, sample=given.sample or "", file=file, seed=given.seed, stratify=given.stratify
-        )
+        few_shot = FewShot(n=given.n, sample=given.sample or "", file=file, seed=given.seed, stratify=given.stratify)
     return PromptVariant(
         system=shape.system,
         prompt=shape.prompt,
