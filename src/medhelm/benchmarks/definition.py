@@ -342,8 +342,9 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         from medhelm.benchmarks.rubrics import build_rubric, split_rubrics  # lazy: most benchmarks have no rubric
 
         standard, extended = split_rubrics(shape)
-        rubric = build_rubric(standard, STANDARD if extended else "")
-        extended_rubric = build_rubric(extended, EXTENDED) if extended else None
+        assert standard.rubric is not None, "the definition has a rubric"
+        rubric = build_rubric(standard.rubric, STANDARD if extended else "")
+        extended_rubric = build_rubric(extended.rubric, EXTENDED) if extended and extended.rubric else None
     return Benchmark(
         name=shape.name,
         title=shape.title,

@@ -32,12 +32,13 @@ _TOKEN = re.compile(rf"\{{\{{|\}}\}}|\{{({FIELD_NAME.pattern})\}}|[{{}}]")
 
 
 def render(benchmark: Benchmark, instance: Instance) -> Prompt:
-    """Render the prompt of one instance: an optional system message and the user message.
+    """Render the prompt of one instance: an optional system message, solved examples if it has any, the user message.
 
     If the instance has a conversation, its turns are the messages.
     Raises UserError if a template names a field that `instance` lacks.
     """
-    messages = instance.turns or (Message("user", fill(benchmark.prompt, benchmark, instance)),)
+    asked = instance.turns or (Message("user", fill(benchmark.prompt, benchmark, instance)),)
+    messages = (*instance.examples, *asked)
     if benchmark.system:
         return Prompt((Message("system", fill(benchmark.system, benchmark, instance)), *messages))
     return Prompt(messages)

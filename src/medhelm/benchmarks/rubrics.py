@@ -2,15 +2,71 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from medhelm.benchmarks.schema import DefinitionShape
-from medhelm.domain import JURY, Criterion, Floor, Rubric, RubricName
+from medhelm.benchmarks.prompts import stray_braces
+from medhelm.benchmarks.schema import DefinitionShape, RubricFileShape, RubricShape
+from medhelm.domain import EXTENDED, JURY, STANDARD, Benchmark, Criterion, Floor, Rubric
 from medhelm.domain.benchmark import VERY_POOR
 from medhelm.domain.text import value_in_words
-from medhelm.errors import Problem, suggestion
-from medhelm.io.strict_yaml import KeyPath, YamlDocument
+from medhelm.errors import ConfigError, Problem, suggestion
+from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate
+
+
+def with_rubric_file(benchmark: Benchmark, file: Path) -> Benchmark:
+    """Return a benchmark whose judges grade by the rubric in a file; itself if it has no judges.
+
+    Raises: ConfigError with all problems of the file.
+    """
+    rubric = read_rubric_file(file)
+    if benchmark.rubric is None:
+        return benchmark
+    return replace(
+        benchmark,
+        rubric=rubric,
+        criteria_column="",  # the criteria of the file hold for all instances
+        digest=hashlib.sha256(f"{benchmark.digest} {rubric.digest}".encode()).hexdigest(),
+        extended_rubric=None,
+        extended_digest="",
+    )
+
+
+def read_rubric_file(file: Path) -> Rubric:
+    """Read a rubric of the user's own. Raises: ConfigError with all problems of the file."""
+    document = load_yaml(file)
+    problems: list[Problem] = []
+    shape: RubricFileShape | None = None
+    try:
+        shape = validate(document, RubricFileShape)
+    except ConfigError as error:
+        problems.extend(error.problems)
+    if isinstance(document.data, dict):
+        problems.extend(_file_problems(document))
+        problems.extend(rubric_problems(document))
+    if shape is None or problems:
+        raise ConfigError(document.place, problems)
+    return build_rubric(shape.rubric, shape.name)
+
+
+def _file_problems(document: YamlDocument) -> Iterator[Problem]:
+    """Check what a rubric in a file of its own cannot have."""
+    name, rubric = document.data.get("name"), document.data.get("rubric")
+    if name in (STANDARD, EXTENDED):
+        yield Problem(
+            f"name: `{name}` is the name of a rubric of benchmarks. Choose another.", document.line_of(("name",))
+        )
+    for key in ("extended", "criteria_column"):
+        if isinstance(rubric, dict) and rubric.get(key) is not None:
+            text = f"rubric.{key}: is for the definition of a benchmark. Remove it."
+            yield Problem(text, document.line_of(("rubric", key)))
+    question = rubric.get("question") if isinstance(rubric, dict) else None
+    for line in stray_braces(question) if isinstance(question, str) else ():
+        text = f"rubric.question: a single brace in `{line.strip()}`. Write {{{{ or }}}} for a literal brace."
+        yield Problem(text, document.line_with(("rubric", "question"), line.strip()))
 
 
 def split_rubrics(shape: DefinitionShape) -> tuple[DefinitionShape, DefinitionShape | None]:
@@ -28,10 +84,8 @@ def split_rubrics(shape: DefinitionShape) -> tuple[DefinitionShape, DefinitionSh
     return shape.model_copy(update={"rubric": standard}), shape.model_copy(update={"rubric": extended})
 
 
-def build_rubric(definition: DefinitionShape, name: RubricName | Literal[""]) -> Rubric:
-    """Convert the only rubric of a definition. Points are given or not, so their scale is 0 to 1."""
-    shape = definition.rubric
-    assert shape is not None, "the definition has a rubric"
+def build_rubric(shape: RubricShape, name: str) -> Rubric:
+    """Convert a rubric. Points are given or not, so their scale is 0 to 1."""
     low, high = (0.0, 1.0) if shape.form == "points" else shape.scale
     criteria = (
         Criterion(

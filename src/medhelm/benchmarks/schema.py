@@ -346,6 +346,14 @@ class SliceShape(_Shape):
         return bands
 
 
+class RubricFileShape(_Shape):
+    """A file with a rubric of the user's own, which `--rubric FILE` uses."""
+
+    name: SnakeCase
+    description: str = ""
+    rubric: RubricShape
+
+
 class RulesShape(_Shape):
     """`rules`: differences between the published and the corrected rule, for the docs."""
 

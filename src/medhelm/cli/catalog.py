@@ -133,18 +133,27 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
     "--from", "table", metavar="FILE", type=click.Path(path_type=Path), help="CSV file or workbook with your data."
 )
 @click.option("--answer", metavar="COLUMN", default="", help="Column of the correct answer in that file.")
-@shared_options("json")
+@click.option(
+    "--like",
+    "model",
+    metavar="BENCHMARK",
+    help="Copy prompt, metrics and rubric of this benchmark, for data of your own in its schema.",
+    shell_complete=shell_completion.benchmarks,
+)
+@shared_options("benchmarks", "json")
 @click.pass_obj
-def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -> int:
+def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str, model: str | None) -> int:
     """Create a folder for your own benchmark.
 
     The folder holds a commented definition and invented rows, and passes `medhelm benchmarks check`. With --from, your
-    data is copied into the folder, and the definition is a guess at the purpose of each column.
+    data is copied into the folder, and the definition is a guess at the purpose of each column. With --like, the
+    definition is that of another benchmark, without what describes its published data.
 
     \b
     Examples:
       medhelm benchmarks new sepsis_qa
       medhelm benchmarks new sepsis_qa --from notes.xlsx
+      medhelm benchmarks new our_notes --like aci_bench
     """
     from medhelm.benchmarks.catalog import check_new_name
     from medhelm.benchmarks.new_benchmark import benchmark_from_table, scaffold
@@ -152,6 +161,10 @@ def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -
     if answer and table is None:
         raise click.UsageError("--answer names a column of the file that --from names: add --from.")
     check_new_name(name, shared.benchmark_folders)
+    if model is not None:
+        if table is not None:
+            raise click.UsageError("--from and --like cannot be combined. Use one of them.")
+        return _new_like(shared, name, out, model)
     place, guessed = benchmark_from_table(name, table, out, answer=answer) if table else (scaffold(name, out), [])
     path = str(place) if "/" in str(place) else f"./{place}"
     if shared.json:
@@ -160,6 +173,26 @@ def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -
     todo = "Check these guesses in" if table else "Replace the invented rows in both data files with yours and edit"
     click.echo("\n".join([f"Created {place}.", *guessed, f"{todo} {place / 'benchmark.yaml'}; then run"]))
     click.echo(f"  medhelm benchmarks check {path}\n  medhelm run {path} --model ...")
+    return 0
+
+
+def _new_like(shared: Shared, name: str, out: Path, model: str) -> int:
+    """Create a benchmark like another one, and print what to do next."""
+    from medhelm.benchmarks.copied_definition import benchmark_like
+
+    found = load(shared, [model])
+    if len(found) != 1:
+        raise UserError(f"--like: `{model}` is a group. Name one benchmark.")
+    place, files = benchmark_like(name, found[0], out)
+    path = str(place) if "/" in str(place) else f"./{place}"
+    if shared.json:
+        print_json({"benchmark": name, "folder": str(place), "files": files})
+        return 0
+    has_hooks = (place / "hooks.py").is_file()
+    trust = f" --trust {path}" if has_hooks else ""
+    click.echo(f"Created {place}, which asks and scores like {found[0].name}.")
+    click.echo(f"Put your data into {', '.join(str(place / file) for file in files)}; then run")
+    click.echo(f"  medhelm benchmarks check {path}{trust}\n  medhelm run {path} --model ...")
     return 0
 
 

@@ -23,6 +23,7 @@ from medhelm.cli.options import (
 )
 from medhelm.cli.output import progress_options, table_options
 from medhelm.cli.printing import print_json, print_remarks, warn
+from medhelm.domain.benchmark import STANDARD, is_rubric_file
 from medhelm.domain.option_fields import option
 from medhelm.domain.text import listed
 from medhelm.errors import ConfigError, ErrorCollector, UserError
@@ -133,15 +134,23 @@ def _ways_of_asking(settings: Settings) -> dict[str, bool]:
 
 
 def check_rubric(benchmarks: Sequence[Benchmark], rubric: str, jury: Jury | None, like: Sequence[Path]) -> None:
-    """Check that the extended rubric, if it is chosen, has a judge and a benchmark. Raises: UserError."""
-    if rubric != "extended":
+    """Check that another rubric than the standard one has a judge and a benchmark. Raises: UserError."""
+    if rubric == STANDARD:
         return
     if like:
-        raise UserError("--like and --rubric extended cannot be combined: judges of HELM prompts use the standard one.")
+        raise UserError(
+            f"--like and --rubric {rubric} cannot be combined: judges of HELM prompts use the standard one."
+        )
     if jury is None:
-        raise UserError("--rubric extended needs judges. Name them with --judge. Nothing was sent.")
-    if not any(benchmark.extended_rubric for benchmark in benchmarks):
-        names = ", ".join(benchmark.name for benchmark in benchmarks)
+        raise UserError(f"--rubric {rubric} needs judges. Name them with --judge. Nothing was sent.")
+    names = ", ".join(benchmark.name for benchmark in benchmarks)
+    if is_rubric_file(rubric):
+        from medhelm.benchmarks.rubrics import read_rubric_file  # lazy: needs pydantic
+
+        read_rubric_file(Path(rubric))
+        if not any(benchmark.rubric for benchmark in benchmarks):
+            raise UserError(f"{names}: no judge grades completions. Leave out --rubric. Nothing was sent.")
+    elif not any(benchmark.extended_rubric for benchmark in benchmarks):
         raise UserError(f"{names}: only one rubric is defined. Leave out --rubric extended. Nothing was sent.")
 
 

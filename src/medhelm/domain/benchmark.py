@@ -151,6 +151,12 @@ asks more."""
 STANDARD: RubricName = "standard"
 EXTENDED: RubricName = "extended"
 
+
+def is_rubric_file(rubric: str) -> bool:
+    """Return True if the choice of a rubric is a file of the user, and not the name of one of a benchmark's own."""
+    return rubric.endswith((".yaml", ".yml"))
+
+
 VERY_POOR = "very poor"
 """Usual meaning of the worst grade of a rubric."""
 
@@ -212,8 +218,8 @@ class Rubric:
     """True if `task` is the whole prompt for the judge, with {QUESTION}, {RESPONSE} and {GOLD_RESPONSE} to fill in."""
     published_default: float = 1.0
     """Score of an instance that no judge graded, by the published rule."""
-    name: RubricName | Literal[""] = ""
-    """Name of the rubric if the benchmark has two; else empty."""
+    name: str = ""
+    """`standard` or `extended` if the benchmark has two, or the name of a rubric of the user's own; else empty."""
     low_means: str = VERY_POOR
     """Meaning of the worst grade, in words for the judge."""
 
@@ -316,6 +322,10 @@ class Benchmark:
     """Other names, such as that of the reference implementation."""
     system: str = ""
     """Template of the system message; empty for none."""
+    own_prompt: str = ""
+    """Its own template, if `prompt` is another one that the user chose: judges see the question as they always do."""
+    answer_after: str = ""
+    """Mark that the prompt asks for before the final answer, such as `Answer:`; empty: completions are answers."""
     shorten: str = ""
     """Field whose oldest part is dropped if a prompt exceeds the context window; `none`: never truncate; empty: the
     longest field, unless that could remove the question."""
@@ -474,6 +484,8 @@ class Instance:
     """Criteria of this instance; empty: those of the rubric."""
     turns: tuple[Message, ...] = ()
     """The conversation to continue, ending with a user message; empty for a single question."""
+    examples: tuple[Message, ...] = ()
+    """Solved examples that precede the question, by turns of the user and the assistant; no judge sees them."""
 
     @property
     def correct(self) -> tuple[str, ...]:

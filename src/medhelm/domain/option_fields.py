@@ -103,6 +103,11 @@ def check_options(options: Any) -> None:
         least = form.least if form.above is None else form.above
         if form.choices:
             check_choice(value, form.choices, one.name)
+        elif form.parse and isinstance(value, str) and value != one.default:
+            try:
+                form.parse(value)
+            except ValueError as error:
+                raise UserError(f"`{one.name}` {error}") from None
         elif one.type == "bool" and not isinstance(value, bool):
             raise UserError(f"`{one.name}` must be True or False. This is not: {shortened(value)}.")
         elif least is not None:

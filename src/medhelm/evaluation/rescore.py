@@ -41,6 +41,7 @@ from medhelm.domain import (
     Taxonomy,
     Tier,
 )
+from medhelm.domain.benchmark import is_rubric_file
 from medhelm.domain.text import listed
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.evaluation.evaluate import run_in_event_loop
@@ -53,9 +54,10 @@ from medhelm.evaluation.session import (
     check_models,
     open_datasets,
     with_prices,
+    with_rubric,
     without_deleted,
 )
-from medhelm.evaluation.settings import Evaluation, JuryChange, Settings, measured_as, settings_of
+from medhelm.evaluation.settings import RUBRIC_FILE, Evaluation, JuryChange, Settings, measured_as, settings_of
 from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric, group_parts
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS, metrics_of
@@ -196,22 +198,44 @@ def _latest(runs: Iterable[Run]) -> list[Run]:
 
 def _check_rubric(runs: Sequence[Run], benchmarks: Sequence[Benchmark], change: JuryChange) -> None:
     """Check that a jury does not mix two rubrics: judgments by another rubric cannot be kept. Raises: UserError."""
-    if change.rubric is None:
+    _check_own_rubric(runs, {benchmark.name: benchmark for benchmark in benchmarks}, change)
+    if change.rubric is None or is_rubric_file(change.rubric):
         return
     both = {benchmark.name for benchmark in benchmarks if benchmark.extended_rubric}
     if change.rubric == EXTENDED and not both:
         names = listed([benchmark.name for benchmark in benchmarks])
         raise UserError(f"{names}: only one rubric is defined. Nothing was sent.")
-    named = {*(judge.name for judge in change.judges), *change.without}
     for run in runs:
-        judges = () if change.only else run.judges
-        kept = [judge.name for judge in judges if judge.name not in named]
+        kept = _kept_judges(run, change)
         if run.benchmark in both and kept and (run.rubric or STANDARD) != change.rubric:
             raise UserError(
                 f"{run.benchmark} with {run.model}: {listed(kept)} graded by the {run.rubric or STANDARD} rubric, and "
                 f"a jury uses one. Name every judge that should grade by the {change.rubric} rubric, and add --only. "
                 "Nothing was sent."
             )
+
+
+def _check_own_rubric(runs: Iterable[Run], benchmarks: Mapping[str, Benchmark], change: JuryChange) -> None:
+    """Check that judges are kept only by the rubric of the others, if that is in a file. Raises: UserError."""
+    for run in runs:
+        rubric = change.rubric or settings_of(run).rubric
+        earlier = run.settings.get(RUBRIC_FILE)
+        if not (is_rubric_file(rubric) or earlier):
+            continue
+        wanted = with_rubric(benchmarks[run.benchmark], rubric).rubric
+        kept = _kept_judges(run, change)
+        if kept and wanted and run.jury_result and run.jury_result.rubric_digest != wanted.digest:
+            before = f"the rubric in {earlier}, as it was then" if earlier else "another rubric"
+            raise UserError(
+                f"{run.benchmark} with {run.model}: {listed(kept)} graded by {before}, and a jury uses one. Name every "
+                f"judge that should grade by {rubric}, and add --only. Nothing was sent."
+            )
+
+
+def _kept_judges(run: Run, change: JuryChange) -> list[str]:
+    """Return the earlier judges of a run whose judgments are kept."""
+    named = {*(judge.name for judge in change.judges), *change.without}
+    return [judge.name for judge in (() if change.only else run.judges) if judge.name not in named]
 
 
 def _no_runs_message(runs: Iterable[Run], benchmarks: Sequence[Benchmark], models: Collection[str]) -> str:
@@ -233,7 +257,8 @@ def _runner(
     names = {run.benchmark for run in runs}
     wanted = [benchmark for benchmark in benchmarks if benchmark.name in names]
     if runs[0].has_imported_prompts:
-        library = {known.name: known.as_used(settings.rubric, runs[0].benchmark_digest) for known in wanted}
+        as_used = (known.as_used(settings.rubric, runs[0].benchmark_digest) for known in wanted)
+        library = {known.name: with_rubric(known, settings.rubric) for known in as_used}
         datasets = [stored_dataset(runs, library, source, data=setup.data, limit=settings.limit)]
     else:
         datasets = open_datasets(wanted, setup.data, settings)
@@ -330,7 +355,10 @@ class StoredCompletions(CompletionSource):
     def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
         """Return the settings of the run; one whose judges are all asked again, now with codes, does not replace it."""
         run = self._run(model, dataset)
-        settings = {name: value for name, value in run.settings.items() if name != "verification_codes"}
+        settings = {
+            name: value for name, value in run.settings.items() if name not in ("verification_codes", RUBRIC_FILE)
+        }
+        settings |= {RUBRIC_FILE: file} if (file := dataset.settings.get(RUBRIC_FILE)) else {}
         if not self.with_codes:
             return {**settings, "verification_codes": False}
         is_of_0_1_0 = run.jury_result and not run.jury_result.jury.has_codes and settings == run.settings

@@ -28,7 +28,7 @@ from medhelm.io.http.hosts import Subject
 from medhelm.io.plugins import CLIENTS, from_extension
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.models.provider import Provider
-from medhelm.scoring.metric import Metric, apply, is_unreadable
+from medhelm.scoring.metric import Metric, answer_part, apply, is_unreadable
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.store import Store
 
@@ -401,7 +401,9 @@ class _Work:
             judgment = None
             if active.panel:
                 judgment = await self.scheduler.attempt(
-                    active.panel.judge(recorder.name, recorder.benchmark, instance, result.completion)
+                    active.panel.judge(
+                        recorder.name, recorder.benchmark, instance, answer_part(recorder.benchmark, result.completion)
+                    )
                 )
             if judgment or not active.panel:  # otherwise the work stopped before all judges were asked: no record yet
                 recorder.add(await self._score(job, result, judgment), result, judgment.verdicts if judgment else ())
@@ -413,7 +415,8 @@ class _Work:
 
     async def _score(self, job: _Job, result: ClientResult, judgment: CompletionJudgment | None) -> Record:
         """Score a completion by every metric."""
-        recorder, instance, completion = job.run.recorder, job.pending.instance, result.completion
+        recorder, instance = job.run.recorder, job.pending.instance
+        completion = answer_part(recorder.benchmark, result.completion)
         metrics = [metric for metric in recorder.metrics if metric.name != JURY]
         if (cluster := self.cluster) and any(metric.neural for metric in metrics):
             subject = Subject(recorder.model.name, recorder.benchmark.name, result.digest.hex(), 0)
@@ -430,7 +433,7 @@ class _Work:
             cluster=instance.cluster,
             group=instance.group,
             request_digest=result.digest,
-            completion=completion,
+            completion=result.completion,
             truncated_characters=result.left_out,
             is_unreadable=is_unreadable(recorder.metrics[0], instance, completion, scores),
             scores=tuple(self.source.final_scores(recorder, instance, scores)),

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Score
+from medhelm.domain.benchmark import is_rubric_file
 from medhelm.domain.text import metric_title
 from medhelm.domain.variant import SETTING, setting_in_words
 from medhelm.errors import ErrorCollector, MissingError, UserError
 from medhelm.evaluation.scheduler import StopSwitch
-from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
+from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, RUBRIC_FILE, Settings
 from medhelm.io.files import NumberLocks
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.hosts import Subject
@@ -469,8 +470,9 @@ def open_variants(benchmark: Benchmark, data: Path | None, settings: Settings) -
 
 def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -> Dataset:
     """Open the instances that the settings select. Raises: UserError or MissingError."""
-    return open_dataset(
-        benchmark.with_rubric(settings.rubric),
+    chosen = with_rubric(benchmark, settings.rubric)
+    dataset = open_dataset(
+        chosen,
         data=data,
         tier=settings.tier,
         options=SampleOptions(
@@ -483,3 +485,14 @@ def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -
         scoring=True,
         own_data=settings.own_data,
     )
+    is_own_rubric = is_rubric_file(settings.rubric) and chosen.rubric is not None
+    return dataset.asked(**{RUBRIC_FILE: settings.rubric}) if is_own_rubric else dataset
+
+
+def with_rubric(benchmark: Benchmark, rubric: str) -> Benchmark:
+    """Return a benchmark with the rubric that judges grade by: a name or a file. Raises: ConfigError."""
+    if not is_rubric_file(rubric):
+        return benchmark.with_rubric(rubric)
+    from medhelm.benchmarks.rubrics import with_rubric_file  # lazy: needs pydantic
+
+    return with_rubric_file(benchmark, Path(rubric))

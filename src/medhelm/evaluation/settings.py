@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from medhelm.domain import STANDARD, Jury, Model, RubricName, Run, Shard, Tier
+from medhelm.domain.benchmark import is_rubric_file
 from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.option_fields import option, option_of, words
 from medhelm.domain.result import Displayable
@@ -28,6 +29,13 @@ def _checked_proxy(text: str) -> str:
     return checked_proxy(text)
 
 
+def _rubric(text: str) -> str:
+    """Return the choice of a rubric. Raises: ValueError for one that is neither a known name nor a YAML file."""
+    if text not in get_args(RubricName) and not is_rubric_file(text):
+        raise ValueError(f"must be {', '.join(get_args(RubricName))} or a YAML file, is {text!r}.")
+    return text
+
+
 def _names(text: str) -> tuple[str, ...]:
     """Return the names in a list with commas, each once. Raises: ValueError for a list without any."""
     names = tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
@@ -42,10 +50,12 @@ class Settings:
 
     rubric: str = option(
         "--rubric",
-        "Criteria for judges: those of the published suite, or stricter ones (nothing invented, safe).",
+        "Criteria for judges: those of the published suite (standard), stricter ones (extended: nothing invented, "
+        "safe), or a YAML file with a rubric of your own.",
         STANDARD,
         group="measurement",
-        choices=get_args(RubricName),
+        metavar="standard|extended|FILE",
+        parse=_rubric,
     )
     verification_codes: bool = option(
         "--verification-code/--no-verification-code",
@@ -232,8 +242,11 @@ class JuryChange:
     """Judges to ask, even if they judged before."""
     at_least: int | None = None
     """Complete judges that an instance needs; None: as before, or two, or one of one."""
-    rubric: RubricName | None = option(
-        "--rubric", "Criteria for judges.  [default: those of the earlier judges]", choices=get_args(RubricName)
+    rubric: str | None = option(
+        "--rubric",
+        "Criteria for judges, as for `medhelm run`.  [default: those of the earlier judges]",
+        metavar="standard|extended|FILE",
+        parse=_rubric,
     )
     verification_codes: bool | None = option(
         "--verification-code/--no-verification-code",
@@ -268,6 +281,9 @@ MEASUREMENT, VARIANTS = (
 """Settings that change what is measured: a run stores them, and a command that repeats it names them. Those of the
 second kind ask for further runs, which store them as their variant."""
 
+RUBRIC_FILE = "rubric_file"
+"""Key of a run's settings: the file with the rubric of the user's own that its judges graded by."""
+
 _ALWAYS_STORED = ("sample", "limit", "seed")
 """Those that a run always stores, in this order around the later ones, which it stores where they are not the default.
 It holds the tier and the rubric as fields of its own."""
@@ -289,7 +305,8 @@ def settings_of(run: Run) -> Settings:
     kind, _, name = run.variant.partition("=")
     if kind == "perturb":
         stored["perturb"] = (name,)
-    return Settings(tier=run.tier, rubric=run.rubric or STANDARD, repeat=run.settings.get(REPEAT, 1), **stored)
+    rubric = run.settings.get(RUBRIC_FILE) or run.rubric or STANDARD
+    return Settings(tier=run.tier, rubric=rubric, repeat=run.settings.get(REPEAT, 1), **stored)
 
 
 def measured_as(settings: Settings, measured: Settings) -> Settings:

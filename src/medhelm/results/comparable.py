@@ -19,7 +19,7 @@ from medhelm.domain.option_fields import words
 from medhelm.domain.result import LeftOut, Remark, Remedy
 from medhelm.domain.text import listed, plural
 from medhelm.domain.variant import asked_in_words
-from medhelm.evaluation.settings import JuryOptions, Settings, jury_options, repeating_words, settings_of
+from medhelm.evaluation.settings import RUBRIC_FILE, JuryOptions, Settings, jury_options, repeating_words, settings_of
 from medhelm.models.model_names import plain_name
 from medhelm.storage.runs import read_prompt_digests
 from medhelm.storage.store import Store
@@ -82,6 +82,8 @@ class Conditions:
     """True for the user's own data instead of the published files of the benchmark."""
     rubric: str = ""
     """Name of the rubric; empty without judges, or if there is only one."""
+    own_rubric: str = ""
+    """Digest of the rubric, if it is one of the user's own; else empty."""
     content: Content = NO_CONTENT
     """Digests of instances, prompts, references and rubric."""
     is_prompted: bool = True
@@ -133,6 +135,7 @@ def conditions_of(run: Run, *, comparable_only: bool = True) -> Conditions:
         judges=tuple(sorted(judge.name for judge in jury.judges)) if jury else (),
         min_judges=jury.min_judges if jury else 0,
         rubric=run.rubric if jury else "",
+        own_rubric=run.jury_result.rubric_digest if jury and run.jury_result and run.settings.get(RUBRIC_FILE) else "",
         own_data=has_own_data(run),
     )
     if not comparable_only:
@@ -278,7 +281,14 @@ def _scoring_differences(one: Conditions, others: Conditions) -> list[Difference
 
 
 def _rubric_differences(one: Conditions, others: Conditions) -> list[Difference]:
-    """Return how the rubrics differ, if both have names."""
+    """Return how the rubrics differ, if both have names or one is the user's own."""
+    if one.own_rubric != others.own_rubric:
+        if one.rubric == others.rubric:
+            return [Difference("rubric", f"graded by another version of the {one.rubric} rubric than the others")]
+        mine, theirs = (
+            f"the {name} rubric" if name else "the benchmark's rubric" for name in (one.rubric, others.rubric)
+        )
+        return [Difference("rubric", f"graded by {mine}, the others by {theirs}")]
     if not (one.rubric and others.rubric) or one.rubric == others.rubric:
         return []
     return [Difference("rubric", f"graded by the {one.rubric} rubric, the others by the {others.rubric} one")]
@@ -416,16 +426,21 @@ def _find_remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
         others = _repeat_option("--without", [judge for judge in mine.judges if judge not in theirs.judges])
         is_sendable = theirs.has_codes or not _asks_codes(group.example)
         newer = models if is_sendable else ()  # prompts of 0.1.0 are not sent any more: all are judged again
-        rubric = ("--rubric", theirs.rubric) if "rubric" in parts else ()
+        rubric = ("--rubric", _rubric_option(group)) if "rubric" in parts else ()
         return Remedy(action="rejudge", models=newer, options=(*_jury_options(group), *others, *rubric))
     if parts <= RESCORED and same_data and not theirs.harness:
         if theirs.judges:
-            only = ("--rubric", theirs.rubric, "--only") if "rubric" in parts else ()
+            only = ("--rubric", _rubric_option(group), "--only") if "rubric" in parts else ()
             return Remedy(action="rejudge", models=models, options=(*_jury_options(group), *only))
         return Remedy(
             action="rescore", models=models, options=_repeat_option("--without", mine.judges), sends_nothing=True
         )
     return _run_remedy(one.run, group, sends_nothing=parts == {"answer key"} and not theirs.judges)
+
+
+def _rubric_option(group: RunGroup) -> str:
+    """Return the value of `--rubric` that grades as the judges of a group do."""
+    return settings_of(group.example).rubric
 
 
 def _jury_remedy(one: Candidate, group: RunGroup) -> Remedy:

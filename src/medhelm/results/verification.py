@@ -36,8 +36,8 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.evaluation.recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.rescore import rescored, stored_dataset
-from medhelm.evaluation.session import EvaluationSetup, without_deleted
-from medhelm.evaluation.settings import JuryChange, Settings
+from medhelm.evaluation.session import EvaluationSetup, with_rubric, without_deleted
+from medhelm.evaluation.settings import RUBRIC_FILE, JuryChange, Settings
 from medhelm.io.folders import temporary_folder
 from medhelm.models.prices import price_of
 from medhelm.results.formats.fields import plain_json
@@ -279,6 +279,8 @@ def _open_data(
     """
     library = {name: known.as_used(run.rubric, run.benchmark_digest) for name, known in library.items()}
     try:
+        if file := run.settings.get(RUBRIC_FILE):
+            library[run.benchmark] = with_rubric(library[run.benchmark], file)
         if run.has_imported_prompts:
             dataset = stored_dataset([run], library, store, data=data, limit=run.settings.get("limit"))
         else:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
-from medhelm.domain import RULES, Completion, Failure, Instance, Parts, Reference, Rule, Score
+from medhelm.domain import RULES, Benchmark, Completion, Failure, Instance, Parts, Reference, Rule, Score
 from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import DataError, NotComputed
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
 from medhelm.io.rows import number
+from medhelm.scoring.answers.text import final_answer
 
 ScoreFunction = Callable[[str, Instance], float]
 """The text of a completion and its instance -> a number.
@@ -116,6 +117,19 @@ def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion)
     text = completion.text or ""
     texts: dict[Rule, str] = {"corrected": text if too_long(text) else strip_reasoning(text), "published": text}
     return tuple([_score(metric, rule, instance, completion, texts[rule]) for metric in metrics for rule in RULES])
+
+
+def answer_part(benchmark: Benchmark, completion: Completion) -> Completion:
+    """Return the part of a completion that is scored and judged: the final answer, if the prompt asks to mark it.
+
+    Without the mark the whole completion counts, unless it was cut: then it has no answer yet, and counts as empty.
+    """
+    if not benchmark.answer_after or completion.text is None or too_long(completion.text):
+        return completion
+    found = final_answer(completion.text, benchmark.answer_after)
+    if found is None and completion.finish_reason != "length":
+        return completion
+    return replace(completion, text=found or "")
 
 
 def too_long(text: str) -> str:

@@ -161,7 +161,7 @@ INSTANCE = JsonForm(
     Instance,
     key_map("fields references choices labels cluster group metadata criteria"),
     nested={"references": REFERENCE.many, "choices": TUPLE, "labels": TUPLE, "criteria": CRITERION.many},
-    not_stored=("id", "turns"),
+    not_stored=("id", "turns", "examples"),
 )
 
 

@@ -84,11 +84,12 @@ class Dataset:
         read: Callable[[], Iterator[Instance]],
         instances: Sequence[Instance] | None,
         imported: ImportedFrom | None = None,
+        reopen: Callable[[str], Dataset] | None = None,
     ) -> None:
         """Set up a selection; `open_dataset` does this for data.
 
         `read` yields all instances; `instances` holds the same in memory, or None if there are too many. `imported` is
-        for instances of another harness.
+        for instances of another harness. `reopen` opens another named selection of the data; None if there is none.
         """
         self.benchmark = benchmark
         """The benchmark of the instances."""
@@ -112,7 +113,8 @@ class Dataset:
         """Source of instances imported from another harness; None for data."""
         self.settings: Mapping[str, Any] = imported.settings if imported else {}
         """Request settings of that harness: `max_tokens`, `temperature`, `stop` and their source."""
-        self._read = read
+        self._read = self._read_all = read
+        self._reopen = reopen
         self._order = selection.order
         self._filling = Lock()
         self._spilled: SpilledInstances | None = None
@@ -153,6 +155,18 @@ class Dataset:
         if self._instances is not None:
             found._instances = [instance for instance in self._instances if not is_left_out(instance.id)]
         return found
+
+    def not_selected(self) -> Iterator[Instance]:
+        """Iterate over the instances of the data that are not selected, in the order of the data."""
+        selected = {instance.id for instance in self}
+        return (instance for instance in self._read_all() if instance.id not in selected)
+
+    def selection(self, name: str) -> Dataset | None:
+        """Open another named selection of the same data; None for invented rows, which have none.
+
+        Raises: UserError if the benchmark has no such selection; as `open_dataset`.
+        """
+        return self._reopen(name) if self._reopen and self.tier == "real" else None
 
     @property
     def variant(self) -> str:
@@ -241,6 +255,7 @@ def open_dataset(
     definition; ConfigError if the prompt names a column that the data lacks; UserError for an invalid argument.
     """
     _check_arguments(tier, options, own_data)
+    given = benchmark
     benchmark = with_own_data(benchmark) if own_data else benchmark
     chosen = named_sample(benchmark, options.sample)
     if tier == "sample":
@@ -269,6 +284,9 @@ def open_dataset(
         selection=replace(selection, n_rows=scan.n_rows, skipped=scan.skipped),
         read=table.read,
         instances=scan.kept,
+        reopen=lambda name: open_dataset(
+            given, data=data, tier=tier, options=SampleOptions(sample=name, seed=options.seed), own_data=own_data
+        ),
     )
 
 
@@ -393,8 +411,8 @@ class SpilledInstances:
         lists = {name: tuple(content[name]) for name in ("choices", "labels")}
         graded = ({**criterion, "tags": tuple(criterion["tags"])} for criterion in content["criteria"])
         criteria = tuple(Criterion(**criterion) for criterion in graded)
-        turns = tuple(Message(**turn) for turn in content["turns"])
-        return Instance(**{**content, **lists, "references": references, "criteria": criteria, "turns": turns})
+        turns = {name: tuple(Message(**turn) for turn in content[name]) for name in ("turns", "examples")}
+        return Instance(**{**content, **lists, **turns, "references": references, "criteria": criteria})
 
     def _put(self, instance: Instance) -> None:
         line = json.dumps(asdict(instance)).encode("ascii") + b"\n"

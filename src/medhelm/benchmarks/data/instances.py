@@ -216,8 +216,8 @@ def _check_cells(values: Mapping[str, object], place: str) -> None:
 
 
 def n_characters(instance: Instance) -> int:
-    """Count the characters of an instance: fields, conversation and criteria."""
-    turns = sum(len(turn.text) for turn in instance.turns)
+    """Count the characters of an instance: fields, examples, conversation and criteria."""
+    turns = sum(len(turn.text) for turn in (*instance.examples, *instance.turns))
     criteria = sum(len(criterion.description) for criterion in instance.criteria)
     return sum(map(len, instance.fields.values())) + turns + criteria
 

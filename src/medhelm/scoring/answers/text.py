@@ -410,3 +410,33 @@ def unwrapped(text: str) -> str:
         is_unfinished = (end.isalpha() or end in ",:;=()[]<>≤≥~±+-–−/") and len(_WORD.findall(before)) >= _SENTENCE
         parts += [" " if is_unfinished and _CONTINUES.match(line) else "\n", line]
     return "".join(parts)
+
+
+def final_answer(completion: str, mark: str) -> str | None:
+    """Return what follows the last line that begins with a mark such as `Answer:`; None if no line does.
+
+    Emphasis, headings and words such as "final" around a mark that ends with a colon do not matter. Reasoning between
+    tags is ignored. A mark without an answer is ignored if another one has an answer.
+
+    >>> final_answer("The BMI is 27.4, so she is overweight.\\n**Final answer: B**", "Answer:")
+    'B'
+    """
+    text = strip_reasoning(completion)
+    ends = [match.end() for match in _mark_pattern(mark).finditer(text)]
+    if not ends:
+        return None
+    parts = [text[start:end] for start, end in zip(ends, [*ends[1:], len(text)], strict=True)]
+    last = max((place for place, part in enumerate(parts) if part.strip(" \t\n*_#")), default=0)
+    answer = text[ends[last] :].strip()
+    is_line = "\n" not in answer
+    return answer.strip("*_ ") if is_line and (answer.count("**") % 2 or answer.count("__") % 2) else answer
+
+
+@cache
+def _mark_pattern(mark: str) -> re.Pattern[str]:
+    """Return the pattern of a mark at the beginning of a line, with what models put around it."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z ]*:", mark):
+        return re.compile(rf"^[ \t>]*{re.escape(mark)}[ \t]*", re.MULTILINE)
+    words = r"\s+".join(map(re.escape, mark[:-1].split()))
+    around = r"[ \t>#*_-]*(?:(?:so|thus|therefore|hence),?[ \t]+)?(?:(?:the|my)[ \t]+)?(?:(?:final|correct)[ \t]+)?"
+    return re.compile(rf"^{around}{words}[ \t]*(?:[*_]*[ \t]*:[*_]*[ \t]*|[*_:]*[ \t]*$)", re.MULTILINE | re.IGNORECASE)

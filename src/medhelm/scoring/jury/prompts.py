@@ -121,15 +121,16 @@ def question(benchmark: Benchmark, instance: Instance) -> str:
     """Return the question as judges see it.
 
     This is the rubric's template if it has one; else the conversation, one paragraph for each turn; else the only field
-    of the benchmark's prompt, or the whole prompt if it has several fields.
+    of the benchmark's own prompt, or the whole prompt if it has several fields.
     Raises UserError if a template names a field that the instance lacks.
     """
     template = benchmark.rubric.question if benchmark.rubric else ""
     if not template and instance.turns:
         return "\n\n".join(f"{turn.role}: {turn.text}" for turn in instance.turns)
     if not template:
-        names = placeholders(benchmark.prompt)
-        template = f"{{{names.pop()}}}" if len(names) == 1 else benchmark.prompt
+        own = benchmark.own_prompt or benchmark.prompt
+        names = placeholders(own)
+        template = f"{{{names.pop()}}}" if len(names) == 1 else own
     return fill(template, benchmark, instance)
 
 
