@@ -35,7 +35,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_OTHERS = r"(?:of\s+)?(?:the\s+)?(?:above|following|these|them|those|(?:other\s+)?(?:options|answers|choices)|mentioned)"
+_OTHERS = (
+    r"(?:of\s+)?(?:the\s+)?(?:above|following|these|them|those|(?:other\s+)?(?:options|answers|choices)|mentioned)"
+)
 _TRUE = r"(?:\s+(?:is|are)?\s*(?:correct|true|false|possible))?"
 _ABOUT_ALL = _compiled(rf"\W*(?:all|none|some|(?:(?:can|may)\s+(?:be|have)\s+)?any)(?:\s+{_OTHERS}){{0,2}}{_TRUE}\W*")
 """Options about all others."""
@@ -48,7 +50,9 @@ _UNDECIDED = _compiled(
 """Options that give no answer: they keep their place, usually the last."""
 _SEVERAL, _AND = r"\W*(?:(?:both|either|only|options?|answers?)\s+)*", r"\s*(?:,|&|\+|\band\b|\bor\b)+\s*"
 _LETTER = r"['\"(]?[A-J]['\")]?"
-_LETTERS_ONLY = _compiled(rf"{_SEVERAL}(?P<letters>{_LETTER}(?:{_AND}{_LETTER})+|(?<=\w\s)[A-J]{{2}})(?:\s+only)?{_TRUE}\W*")
+_LETTERS_ONLY = _compiled(
+    rf"{_SEVERAL}(?P<letters>{_LETTER}(?:{_AND}{_LETTER})+|(?<=\w\s)[A-J]{{2}})(?:\s+only)?{_TRUE}\W*"
+)
 """Options that only name others by their letters, such as "Both A and C"."""
 _NUMBERS_ONLY = _compiled(rf"{_SEVERAL}\(?\d\)?(?:{_AND}\(?\d\)?)+(?:\s+only)?{_TRUE}\W*")
 _NAMED = _compiled(r"\band\b|\bor\b|([A-J])")
@@ -177,7 +181,9 @@ def _letters_followed(text: str, letters: Mapping[str, str]) -> str:
     assert found, "an option that names others"
     start, end = found.span("letters")
     new = iter(sorted(letters.get(letter.upper(), letter.upper()) for letter in _letters_in(text[start:end])))
-    named = _NAMED.sub(lambda m: (next(new) if m[1].isupper() else next(new).lower()) if m[1] else m[0], text[start:end])
+    named = _NAMED.sub(
+        lambda m: (next(new) if m[1].isupper() else next(new).lower()) if m[1] else m[0], text[start:end]
+    )
     return text[:start] + named + text[end:]
 
 
@@ -251,7 +257,9 @@ def _resolved(instance: Instance) -> list[tuple[str, bool]]:
     found: list[tuple[str, bool]] = []
     for place, (text, reference) in enumerate(zip(instance.choices, instance.references, strict=True)):
         named = [own.get(letter.upper(), letter) for letter in re.findall(r"(?<![a-z])[A-Ja-j](?![a-z])", text)]
-        found.append((" + ".join(sorted(named)) if place in with_letters else _named(text, instance), reference.correct))
+        found.append(
+            (" + ".join(sorted(named)) if place in with_letters else _named(text, instance), reference.correct)
+        )
     return found
 
 
@@ -307,7 +315,11 @@ def _check_none_of_the_above(original: Instance, changed: Instance, benchmark: B
     words, others = _words(key), [_words(text) for text in changed.choices[:-1]]
     if not words or any(words <= other or other <= words for other in others):
         return "An option may include another one."
-    if len(changed.choices) != len(original.choices) or key in changed.choices or changed.correct != changed.choices[-1:]:
+    if (
+        len(changed.choices) != len(original.choices)
+        or key in changed.choices
+        or changed.correct != changed.choices[-1:]
+    ):
         return f"The correct option must be gone, and `{NONE_OF_THE_ABOVE}` be the last and correct one."
     return ""
 

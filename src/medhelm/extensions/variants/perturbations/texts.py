@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from medhelm.benchmarks.prompts import OPTIONS, placeholders
 from medhelm.domain import Benchmark, Instance
@@ -13,7 +14,7 @@ from medhelm.domain import Benchmark, Instance
 SHORTEST_WORDS = 4
 """Fewest words of a text that may change: shorter ones are often names or labels."""
 
-_CODE = re.compile(r"\s*[\[{<]\s*[\"'<{]|\bCREATE TABLE\b|\bSELECT\b.+\bFROM\b|```", re.DOTALL)
+_JSON = re.compile(r"\s*[\[{<]\s*[\"'<{\[]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 _NEGATION = re.compile(
@@ -59,18 +60,26 @@ def is_prose(text: str) -> bool:
     >>> is_prose("The patient has had a cough for two weeks."), is_prose('{"id": 3, "name": "a long name of it"}')
     (True, False)
     """
-    return len(_WORD.findall(text, 0, 2000)) >= SHORTEST_WORDS and not _CODE.search(text)
+    if len(list(islice(_WORD.finditer(text), SHORTEST_WORDS))) < SHORTEST_WORDS or _JSON.match(text):
+        return False
+    return not ("```" in text or "CREATE TABLE" in text or ("SELECT " in text and " FROM " in text))
 
 
-def check_facts(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
-    """Check that nothing but texts of the prompt differs, and that they keep their numbers and negations."""
-    if replace(changed, fields=original.fields, turns=original.turns) != original:
-        return "Only texts of the prompt may change."
+def check_frame(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Check that nothing but texts of the prompt differs."""
     hidden = original.fields.keys() - shown_fields(benchmark)
-    others = [(turn, new) for turn, new in zip(original.turns, changed.turns, strict=True) if turn.role != "user"]
-    roles = [(turn.role, new.role) for turn, new in zip(original.turns, changed.turns, strict=True)]
-    if any(original.fields[name] != changed.fields[name] for name in hidden) or any(a != b for a, b in [*others, *roles]):
-        return "Only texts of the prompt may change."
+    turns = [
+        [("user", "") if turn.role == "user" else (turn.role, turn.text) for turn in one.turns]
+        for one in (original, changed)
+    ]
+    same = replace(changed, fields=original.fields, turns=original.turns) == original
+    if same and turns[0] == turns[1] and all(original.fields[name] == changed.fields[name] for name in hidden):
+        return ""
+    return "Only texts of the prompt may change."
+
+
+def check_facts(original: Instance, changed: Instance) -> str:
+    """Check that texts keep their numbers and negations."""
     for old, new in changed_texts(original, changed):
         if _NUMBER.findall(old) != _NUMBER.findall(new):
             return "Numbers must stay."
