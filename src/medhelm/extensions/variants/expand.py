@@ -10,7 +10,7 @@ from medhelm.domain import Benchmark, Instance
 from medhelm.domain.variant import REPEAT, VARIANT, Variant
 from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import Settings
-from medhelm.extensions.variants.perturbations import find_perturbation, perturbations
+from medhelm.extensions.variants.perturbations import GROUPS, find_perturbation, perturbations
 from medhelm.extensions.variants.types import Perturbation
 
 ALL = "all"
@@ -31,11 +31,19 @@ def expand(dataset: Dataset, settings: Settings) -> list[Dataset]:
     errors = ErrorCollector()
     for name in dict.fromkeys(settings.perturb):
         with errors.collect():
-            found += (
-                _all_permitted(dataset, settings.seed) if name == ALL else [perturbed(dataset, name, settings.seed)]
-            )
+            found += _named(dataset, name, settings.seed)
     errors.raise_all()
     return list({one.variant: one for one in found}.values())
+
+
+def _named(dataset: Dataset, name: str, seed: int) -> list[Dataset]:
+    """Return the data set in the perturbation, or in those of the group, with this name. Raises: UserError."""
+    if name == ALL:
+        return _all_permitted(dataset, seed)
+    if name not in GROUPS:
+        return [perturbed(dataset, name, seed)]
+    every = [_applied(dataset, member, seed) for member in GROUPS[name]]
+    return [one for one in every if one.n] or [perturbed(dataset, GROUPS[name][0], seed)]  # raises: none applies
 
 
 def _all_permitted(dataset: Dataset, seed: int) -> list[Dataset]:
@@ -52,17 +60,22 @@ def _repeat(number: int) -> Variant:
 
 
 def perturbed(dataset: Dataset, name: str, seed: int) -> Dataset:
-    """Return the instances that a perturbation applies to, changed and checked. Raises: UserError."""
-    perturbation, benchmark = find_perturbation(name), dataset.benchmark
-    if reason := benchmark.forbidden_perturbations.get(perturbation.name):
-        raise UserError(f"{benchmark.name} forbids the perturbation `{perturbation.name}`: {reason} Nothing was sent.")
-    found = dataset.varied(perturbation_variant(perturbation, benchmark, seed))
+    """Return the instances that a perturbation applies to, changed and checked. Raises: UserError if it has none."""
+    found = _applied(dataset, name, seed)
     if not found.n:
         raise UserError(
-            f"{benchmark.name}: the perturbation `{perturbation.name}` applies to none of its "
+            f"{dataset.benchmark.name}: the perturbation `{name}` applies to none of its "
             f"{dataset.n:,} instances. Leave it out. Nothing was sent."
         )
     return found
+
+
+def _applied(dataset: Dataset, name: str, seed: int) -> Dataset:
+    """Return the instances that a perturbation applies to, perhaps none. Raises: UserError if it is forbidden."""
+    perturbation, benchmark = find_perturbation(name), dataset.benchmark
+    if reason := benchmark.forbidden_perturbations.get(name):
+        raise UserError(f"{benchmark.name} forbids the perturbation `{name}`: {reason} Nothing was sent.")
+    return dataset.varied(perturbation_variant(perturbation, benchmark, seed))
 
 
 def perturbation_variant(perturbation: Perturbation, benchmark: Benchmark, seed: int) -> Variant:
@@ -76,6 +89,7 @@ def perturbation_variant(perturbation: Perturbation, benchmark: Benchmark, seed:
             "version": perturbation.version,
             "seed": seed,
         },
+        benchmark=perturbation.benchmark,
         instance=partial(_changed, perturbation, benchmark, seed),
     )
 

@@ -32,5 +32,7 @@ class Perturbation:
     check: Callable[[Instance, Instance, Benchmark], str] = _accept
     """Validates a changed instance against its original: returns the rule that it breaks, or "". Instances that break
     one are left out before anything is sent."""
+    benchmark: Callable[[Benchmark], Benchmark] | None = None
+    """Changes the prompt of all instances accordingly; None if it stays."""
     version: int = 1
     """Raised with every change of its results, which then belong to other runs."""

@@ -8,8 +8,12 @@ from importlib import import_module
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.variants.types import Perturbation
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = ("options", "noise")
 """Modules with a tuple `PERTURBATIONS`, in the order of lists."""
+
+GROUPS = {"options_order": tuple(f"options_rotated_{by}" for by in range(1, 5))}
+"""Name of a group on the command line -> its perturbations, of which those that apply are used. With the plain run,
+`options_order` puts each of up to five options once in each place."""
 
 
 @cache
@@ -24,6 +28,6 @@ def find_perturbation(name: str) -> Perturbation:
     known = perturbations()
     if name not in known:
         raise UserError(
-            f"--perturb: `{name}` is not a perturbation. {suggestion(name, known)} `medhelm variants` lists all."
+            f"--perturb: `{name}` is not a perturbation. {suggestion(name, [*known, *GROUPS])} `medhelm variants` lists all."
         )
     return known[name]

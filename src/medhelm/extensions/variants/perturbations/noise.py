@@ -1,0 +1,334 @@
+"""Perturbations of how a text is written: spelling errors, casing, white space. Its facts stay.
+
+Spelling errors are in common words only. A slip in a clinical term can make another term (perineal, peroneal), or leave
+two readings (hyptension), and one in a number, a unit or a negation changes the facts. `_COMMON` is the list of words
+that may be misspelled, and `_REAL_WORDS` are words that a slip in one of them would make.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
+from random import Random
+
+from medhelm.domain import Benchmark, Instance
+from medhelm.extensions.variants.perturbations.texts import change_prose, changed_texts, check_frame
+from medhelm.extensions.variants.types import Perturbation
+
+# --- spelling ---------------------------------------------------------------------------------------------------------
+
+_COMMON = frozenset(
+    """
+    about accompanied according achieve actually additional additionally address adequate advice advised after again
+    agreed allow allowed allows almost alone along already although always among amount another answer anything
+    apparent apparently appear appeared appears application applied apply appointment approach appropriate
+    approximately areas around arrived arrives article asked asking aspect associated attended attending available
+    average aware based because become becomes began begin beginning begins behind being believe believed believes
+    belongs benefit better between brief briefly bring brings brother brought called calls careful carefully carried
+    caused causes causing certain certainly change changed changes changing characterized charge child children
+    choice choose clear clearly close closely collected college combination comes common commonly community company
+    compared comparison complain complained complaining complains complaint complaints complete completed completely
+    concern concerned concerning concerns conducted confirm confirmed connected consider considered considering
+    consistent consists contains content continue continued continues correct could country couple course covered
+    created current currently daily daughter decided decision demonstrate demonstrated depending depends describe
+    described describes describing despite detail detailed details determine determined develop developed developing
+    development develops difference differences different difficult difficulty directly discuss discussed during
+    earlier early easily eating effect effective effects either employed encounter enough ensure entire entirely
+    especially established estimate evaluate evaluated evaluation evening event events every everyone everything
+    evidence examination examine examined examining example excellent expected experience experienced experiences
+    experiencing explain explained explains explanation express extent extremely factor factors family father
+    feeling feelings feels figure final finally finding findings follow followed following follows formed forms
+    found frequent frequently friend friends further future general generally getting given gives giving going
+    gradually great group groups growing happen happened happens having health healthy heard helped helpful helps
+    herself himself history hospital hours house however husband identified identify immediately important improve
+    improved improvement improves include included includes including independent indicate indicated indicates
+    indicating individual individuals information initial initially instead intend interest interested interesting
+    introduced involved involves issue issues itself keeps kinds knowledge known large largely later learn least
+    leave leaves length letter level likely little lived living located location looked looking looks mainly
+    maintain maintained makes making management manner married matter maybe means measure measured measures medical
+    medication medications medicine medicines meeting member members mention mentioned method methods might minute
+    minutes moderate moment monitor month months morning mostly mother moved moving multiple myself named namely
+    national natural nature nearly necessary needed needs neighbor night notice noticed noticing number numerous
+    observe observed obtain obtained occasional occasionally occur occurred occurring occurs office often older
+    operation opinion option options order ordered other others otherwise outside overall parent parents participate
+    particular particularly parts patient patients people perform performed performing performs perhaps period
+    person personal phone physical physician picture place placed planned planning plans please position possible
+    possibly practice prefer preferred prepare prepared prescribe prescribed prescription presence present
+    presentation presented presenting presents previous previously primarily primary prior probable probably problem
+    problems procedure procedures process produce produced produces progress properly provide provided provides
+    public purpose question questions quickly quite rather reach reached reading really reason reasonable reasons
+    receive received receives receiving recent recently recommend recommendation recommendations recommended record
+    recorded records recovered refer referred refers regarding regular regularly relate related relation
+    relationship relatively remain remained remaining remains remember remove removed repeat repeated report
+    reported reporting reports represent represents request requested require required requires research
+    respectively response responsible result resulted resulting results return returned returns reveal revealed
+    reveals review reviewed routine satisfied schedule scheduled school section seemed seems separate series serious
+    service services session several shall share sharing should showed showing shown shows similar similarly simple
+    since sister situation sleep slightly social somebody someone something sometimes somewhat special specific
+    specifically spent stage standard start started starting starts state stated statement states station stayed
+    still story strong strongly student students studied studies study subject subjects subsequent subsequently
+    suddenly suggest suggested suggests suitable summary support supported supports suppose surgery surgical suspect
+    suspected suspects symptom symptoms taken takes taking teacher terms tested testing tests their themselves there
+    therefore these thing things think thinking those though thought through throughout times today together
+    tomorrow total toward towards treat treated treating treatment treatments tried trying types typical typically
+    under undergo undergoes undergoing understand understanding underwent until useful using usual usually variety
+    various visit visited visiting visits waiting wakes walking wanted wants watch water weekend weeks whatever
+    whenever where whereas whether which while whole whose within woman women wonder words worked worker working
+    works worried would write writing written years yesterday young younger yourself
+    """.split()
+)
+"""Words that may be misspelled: none is a clinical term, a negation, a number or a unit."""
+_REAL_WORDS = frozenset(
+    """
+    abut aloe bean begun beings belive bother bought cased cases casing chose cloud cold compete competed compliant
+    cones conform conformed county crated curse decoded derail derailed derails discus endure ether fiend fiends
+    fining finings fist fond forks fried fries fund funding gong hard head heath hose identity incudes indicted kids kins
+    lager last lave laves layer lean lest leve lied loved loving males mans marred mater medial mediation mens menton
+    meting moth moths naked neatly nerds odder pace paced panned pans pars patent patents pease pervious planed
+    planing pone precious preformed preset presets pubic quiet quire rally rater recommenced relayed repot retuned
+    revel reveled revels sage sated seeks seep sees sent serous shade shoed shoes sill sine snare snaring snowing sowed
+    sowing sown sows staged stages stare stares staring stars stat statin stating stats stave tales teat teems terns
+    texted texting texts three throughput tied ties tines tired toady tough tree trough tying wafer waking wales
+    waned wile woken woks worms wrote
+    """.split()
+)
+"""Words that one slip in a common word would make."""
+_WORDS_PER_SLIP = 15
+"""Spelling errors are in about every 15th word, and in at least one."""
+_KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_NEIGHBORS = {
+    key: [
+        other
+        for y, other_row in enumerate(_KEYBOARD)
+        for x, other in enumerate(other_row)
+        if other != key and abs(y - row) <= 1 and abs(x + y / 2 - column - row / 2) <= 1
+    ]
+    for row, keys in enumerate(_KEYBOARD)
+    for column, key in enumerate(keys)
+}
+"""Key -> the keys beside it."""
+_CANDIDATE = re.compile(r"\b[a-z]{5,}\b(?![@/'’=>}\]-]|\.\w)")
+_JOINED = frozenset(".@#/'’=<{[-")
+"""Signs before a word that may be part of an address, a placeholder or a compound."""
+_WORDS = re.compile(r"[^\W_]+")
+
+
+def _misspelled(text: str, rng: Random) -> str:
+    """Return a text with spelling errors in some of its common words."""
+    words = [
+        found for found in _CANDIDATE.finditer(text) if found[0] in _COMMON and text[found.start() - 1] not in _JOINED
+    ]
+    n = min(len(words), max(1, round(len(text.split()) / _WORDS_PER_SLIP)))
+    for found in sorted(rng.sample(words, n), key=lambda one: -one.start()):
+        text = text[: found.start()] + rng.choice(_slips(found[0])) + text[found.end() :]
+    return text
+
+
+@cache
+def _slips(word: str) -> list[str]:
+    """Return the ways to misspell a word: neighboring letters swapped, one dropped, or the key beside it hit.
+
+    The first and the last letter stay. No slip makes another word.
+    """
+    found: set[str] = set()
+    for place in range(1, len(word) - 1):
+        before, letter, after = word[:place], word[place], word[place + 1 :]
+        found.add(before + after)
+        found.update(before + key + after for key in _NEIGHBORS[letter])
+        if len(after) > 1:
+            found.add(before + after[0] + letter + after[1:])
+    return sorted(found - {word} - _REAL_WORDS - _COMMON)
+
+
+def _check_spelling(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Check that facts stay, and that few words differ, by one slip each."""
+    if reason := check_frame(original, changed, benchmark):
+        return reason
+    for old, new in changed_texts(original, changed):
+        tokens, others = old.split(" "), new.split(" ")
+        differ = [(token, other) for token, other in zip(tokens, others, strict=False) if token != other]
+        if len(tokens) != len(others) or len(differ) > max(1, len(old.split()) // 10):
+            return "Few words may be misspelled."
+        for token, other in differ:
+            words = [(a, b) for a, b in zip(_WORDS.findall(token), _WORDS.findall(other), strict=False) if a != b]
+            if _WORDS.sub("", token) != _WORDS.sub("", other) or not all(map(_is_allowed, words)):
+                return "Only common words may be misspelled, by one slip each, and none may become another word."
+    return ""
+
+
+def _is_allowed(words: tuple[str, str]) -> bool:
+    """Return True if a common word became no word by one slip."""
+    word, new = words
+    return word in _COMMON and new not in _REAL_WORDS and new not in _COMMON and _is_one_slip(word, new)
+
+
+def _is_one_slip(word: str, new: str) -> bool:
+    """Return True if one letter was dropped or replaced, or two neighbors were swapped.
+
+    >>> _is_one_slip("about", "abuot"), _is_one_slip("about", "bauto")
+    (True, False)
+    """
+    if len(word) != len(new):
+        return any(word[:place] + word[place + 1 :] == new for place in range(len(word)))
+    places = [place for place, (a, b) in enumerate(zip(word, new, strict=True)) if a != b]
+    swapped = len(places) == 2 and places[1] == places[0] + 1 and word[places[0]] == new[places[1]]  # noqa: PLR2004
+    return len(places) == 1 or (swapped and word[places[1]] == new[places[0]])
+
+
+# --- casing -----------------------------------------------------------------------------------------------------------
+
+_SHORT = frozenset(
+    "an and any are as at be by can did do does for get go had has have he her him his how i if in is it its me my no not"
+    " of on or our out per see she so than that the then they this to too up was we who why you".split()
+)
+"""Words of up to four letters whose casing means nothing; other short words may be units, symbols or abbreviations."""
+_UNITS = frozenset("mmol umol nmol pmol mcg meq mosm mmhg cmh kcal kpa bpm hpf lpf min sec msec hrs lbs mol".split())
+_ALPHABETIC = re.compile(r"(?<![^\W_])[A-Za-z]+(?![^\W_])")
+_TOKEN = re.compile(r"\S+")
+_CAPITALIZED = re.compile(r"(?<!\S)[^\sa-z]\S*|(?<!\S)[a-z]\S*[A-Z]\S*")
+_KEPT = re.compile(r"[\d@_\[\]{}<>]|://|www\.")
+"""Signs of addresses, placeholders, and words with digits."""
+_EPONYM = re.compile(r"\s+(?:disease|syndrome|sign|palsy|lamp|tumou?r|cells?|bodies|test|reflex|area)\b")
+_ARTICLE = re.compile(r"(?<!\S)A(?=\s[a-z\d])")
+
+
+def _changes_case(word: str) -> bool:
+    """Return True for words whose casing means nothing: no abbreviation, unit, chemical symbol, or mixed case.
+
+    >>> [word for word in ["Patient", "US", "Mg", "mmol", "pH", "The", "fever"] if _changes_case(word)]
+    ['Patient', 'The', 'fever']
+    """
+    if word[1:] != word[1:].lower():
+        return False
+    return word.lower() in _SHORT or (len(word) > 3 and word not in _UNITS)  # noqa: PLR2004
+
+
+@lru_cache(maxsize=50_000)
+def _lowered(token: str) -> str:
+    if _KEPT.search(token) or "'s" in token or "’s" in token:
+        return token
+    return _ALPHABETIC.sub(lambda m: m[0].lower() if m[0] != "I" and _changes_case(m[0]) else m[0], token)
+
+
+@lru_cache(maxsize=50_000)
+def _raised(token: str) -> str:
+    if _KEPT.search(token):
+        return token
+    return _ALPHABETIC.sub(lambda m: m[0].upper() if m[0] == "a" or _changes_case(m[0]) else m[0], token)
+
+
+def _in_lowercase(text: str) -> str:
+    """Return a text in lowercase, but for words whose casing means something, and eponyms such as Still's disease."""
+
+    def lowered(found: re.Match[str]) -> str:
+        return found[0] if _EPONYM.match(text, found.end()) else _lowered(found[0])
+
+    def article(found: re.Match[str]) -> str:
+        return "a" if text[: found.start()].rstrip(" ")[-1:] in ("", "\n", ".", "?", "!") else "A"
+
+    return _CAPITALIZED.sub(lowered, _ARTICLE.sub(article, text))
+
+
+def _in_uppercase(text: str) -> str:
+    """Return a text in uppercase, but for words whose casing means something."""
+    return _TOKEN.sub(lambda found: _raised(found[0]), text)
+
+
+def _check_case(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Check that nothing but casing differs, and that abbreviations, units and words with digits keep theirs."""
+    if reason := check_frame(original, changed, benchmark):
+        return reason
+    for old, new in changed_texts(original, changed):
+        if old.casefold() != new.casefold():
+            return "Only casing may change."
+        pairs = zip(_WORDS.findall(old), _WORDS.findall(new), strict=True)
+        differ = {word for word, other in pairs if word != other}
+        if any(not word.isalpha() or word[1:] != word[1:].lower() or word in _UNITS for word in differ):
+            return "Abbreviations, units, and words with digits keep their casing."
+    return ""
+
+
+# --- white space ------------------------------------------------------------------------------------------------------
+
+_GAP = re.compile(r"(?<!\S)[A-Za-z]{2,}[,;.]?( )(?=[A-Za-z]{2,}[,;.]?(?:\s|$))")
+_TABLE = re.compile(r"\t|\|| {2,}\S.* {2,}|_{3,}|^\s+\S")
+_SPACED_NUMBER = re.compile(r"\d[^\S\n]+(?=\S)|[^\S\n]+(?=\d)")
+_EVERY = 12
+"""About every 12th space between words changes."""
+
+
+def _respaced(text: str, rng: Random) -> str:
+    """Return a text with some double spaces, spaces at ends of lines, and, if it is one line, line breaks."""
+    lines = text.split("\n")
+    is_one_line = len(lines) == 1
+    for place, line in enumerate(lines):
+        gaps = [found.start(1) for found in _GAP.finditer(line)]
+        if not gaps or _TABLE.search(line):
+            continue
+        for gap in sorted(rng.sample(gaps, max(1, len(gaps) // _EVERY)), reverse=True):
+            line = line[:gap] + rng.choice(["  ", "\n", " \n"] if is_one_line else ["  "]) + line[gap + 1 :]  # noqa: PLW2901
+        lines[place] = line if is_one_line else line + rng.choice(["", " "])
+    return "\n".join(lines)
+
+
+def _check_spaces(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Check that words, lines of texts with several, and the spaces beside numbers stay."""
+    if reason := check_frame(original, changed, benchmark):
+        return reason
+    for old, new in changed_texts(original, changed):
+        if old.split() != new.split():
+            return "Only white space may change."
+        if "\n" in old and [line.split() for line in old.split("\n")] != [line.split() for line in new.split("\n")]:
+            return "Texts of several lines keep their lines."
+        if _SPACED_NUMBER.findall(old) != _SPACED_NUMBER.findall(new):
+            return "Spaces beside numbers stay."
+    return ""
+
+
+# --- perturbations ----------------------------------------------------------------------------------------------------
+
+
+def _seeded(change: Callable[[str, Random], str], instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:
+    return change_prose(instance, benchmark, lambda text: change(text, rng))
+
+
+def _unseeded(change: Callable[[str], str], instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:  # noqa: ARG001
+    return change_prose(instance, benchmark, change)
+
+
+PERTURBATIONS = (
+    Perturbation(
+        name="typos",
+        title="Spelling errors",
+        description="Misspells about every 15th word: only common words, never clinical terms, numbers or negations.",
+        expectation="invariant",
+        apply=partial(_seeded, _misspelled),
+        check=_check_spelling,
+    ),
+    Perturbation(
+        name="lowercase",
+        title="Lowercase",
+        description="Writes words in lowercase, but for abbreviations, units and symbols.",
+        expectation="invariant",
+        apply=partial(_unseeded, _in_lowercase),
+        check=_check_case,
+    ),
+    Perturbation(
+        name="uppercase",
+        title="Uppercase",
+        description="Writes words in uppercase, but for units and symbols.",
+        expectation="invariant",
+        apply=partial(_unseeded, _in_uppercase),
+        check=_check_case,
+    ),
+    Perturbation(
+        name="whitespace",
+        title="White space",
+        description="Adds double spaces, spaces at the ends of lines, and line breaks; lines and tables stay.",
+        expectation="invariant",
+        apply=partial(_seeded, _respaced),
+        check=_check_spaces,
+    ),
+)
+"""The perturbations of this module."""
