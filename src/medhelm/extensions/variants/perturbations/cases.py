@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Literal
 
 from medhelm.benchmarks.prompts import placeholders
@@ -126,14 +127,13 @@ _TOKEN = re.compile(r"[^\W_]+")
 class Lexicon:
     """Beginnings of words, and of phrases with `_` for a space or hyphen; a period ends the word.
 
-    >>> find = Lexicon("menstru urinary_tract tia.").find
+    >>> find = Lexicon(["menstru", "urinary_tract", "tia."]).find
     >>> [find(text) for text in ("Menstruation", "a urinary-tract infection", "a TIA", "initial")]
     ['menstruation', 'urinary-tract', 'tia', '']
     """
 
-    def __init__(self, words: str) -> None:
-        """`words`: the beginnings, separated by spaces."""
-        entries = words.lower().split()
+    def __init__(self, entries: Sequence[str]) -> None:
+        """`entries`: the beginnings, in small letters."""
         single = [entry for entry in entries if "_" not in entry]
         self._whole = frozenset(entry[:-1] for entry in single if entry.endswith("."))
         self._beginnings = tuple(entry for entry in single if not entry.endswith("."))
@@ -153,16 +153,35 @@ class Lexicon:
         return found
 
 
+@cache
+def lexicon(name: str) -> Lexicon:
+    """Return a list of `lexicon.txt`, such as `sex`."""
+    lists: dict[str, list[str]] = {}
+    for line in Path(__file__).with_name("lexicon.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            entries = lists.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            entries += line.split()
+    return Lexicon(lists[name])
+
+
+def may_matter(attribute: str, instance: Instance, benchmark: Benchmark) -> bool:
+    """Return True if a text of an instance has a word of that list: the model sees it, or completions should say it."""
+    words = lexicon(attribute)
+    return bool(words.find(shown_text(instance, benchmark)) or words.find(answer_text(instance)))
+
+
 # --- sentences --------------------------------------------------------------------------------------------------------
 
-_SENTENCE_END = re.compile(r"(?<=[a-z)%]{2}[.])(?: +)(?=(?P<next>[A-Z][a-z]*)\b)")
+_SENTENCE_END = re.compile(r"(?<=[a-z)%]{2}[.])(?: +)(?=[A-Z])")
 _ABBREVIATIONS = re.compile(
     r"(?:\b(?:[Dd]r|[Mm]rs?|[Mm]s|[Pp]rof|vs|approx|[Nn]o|[Ff]ig|al|etc|resp|[Jj]r|[Ss]r|St))\.$"
 )
-_REFERS_BACK = frozenset(
-    "this these that those it its they their them both such there however furthermore moreover additionally also then "
-    "afterwards subsequently consequently therefore thus later instead otherwise neither either one another which "
-    "as when while after his her".split()
+_REFERS_BACK = re.compile(
+    r"(?:this|these|those|that|it|its|they|their|them|both|such|there|however|furthermore|moreover|additionally|also"
+    r"|then|afterwards|subsequently|consequently|therefore|thus|later|instead|otherwise|neither|either|one|another"
+    r"|which|as|when|while|after)\b",
+    re.IGNORECASE,
 )
 """Words at the start of a sentence that refer to the sentence before it."""
 
@@ -173,8 +192,8 @@ def sentence_breaks(text: str) -> list[int]:
     The next sentence must not refer to the one before it, and the last sentence may be a question about it.
     """
     found = [
-        (match.end(), match["next"].lower())
+        match.end()
         for match in _SENTENCE_END.finditer(text)
         if not _ABBREVIATIONS.search(text, max(0, match.start() - 8), match.start())
     ]
-    return [place for place, following in found[:-1] if following not in _REFERS_BACK]
+    return [place for place in found[:-1] if not _REFERS_BACK.match(text, place)]
