@@ -94,7 +94,7 @@ _BEFORE_EITHER = re.compile(
     r"|showed|offer(?:s|ed|ing)?|prescrib(?:es?|ed|ing)|find(?:s|ing)?|found|leav(?:es?|ing)|left|keep(?:s|ing)?|kept|see"
     r"|caus(?:es?|ed|ing)|sends?|sent|br(?:ings?|ought)|tak(?:es?|ing)|took|advis(?:es?|ed|ing)|inform(?:s|ed|ing)?|hits?"
     r"|start(?:s|ed)?|saw|hears?|heard|watch(?:ed)?|call(?:s|ed)?|concern(?:s|ed|ing)?|worr(?:y|ies|ied)"
-    r"|bother(?:s|ed|ing)?)\s*$"
+    r"|bother(?:s|ed|ing)?|feed(?:s|ing)?|fed|hand(?:s|ed|ing)?|t(?:each|aught)|b(?:uys?|ought)|pa(?:ys?|id)|promised)\s*$"
 )
 """Verbs after which "her" may mean "him" or "his"."""
 
@@ -294,7 +294,8 @@ def _origin_problem(original: Instance, benchmark: Benchmark, case: Case) -> str
     instance = with_field(original, case.field, case.text[:start] + case.text[end:])
     if may_matter("origin", instance, benchmark):
         return "The case may not depend on the patient's origin."
-    return STATED_ONCE if may_matter("race", instance, benchmark) else ""
+    other = re.search(r"[A-Z]", _RACE_WORD.sub("", case.description))  # "Samoan", "Ashkenazi"
+    return STATED_ONCE if other or may_matter("race", instance, benchmark) else ""
 
 
 def _add_name(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
