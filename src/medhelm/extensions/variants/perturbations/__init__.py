@@ -8,7 +8,7 @@ from importlib import import_module
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.variants.types import Perturbation
 
-_MODULES: tuple[str, ...] = ("units", "demographics")
+_MODULES: tuple[str, ...] = ("clinical", "units", "demographics")
 """Modules with a tuple `PERTURBATIONS`, in the order of lists."""
 
 
