@@ -49,6 +49,10 @@ BENCHMARK_KEYS: dict[str, str] = {
     "choices.labels": "Reply with a letter, or with the option's text.",
     "choices.missing": "Text of an empty option; needs `columns`.",
     "positive": "Option of the positive class, such as the disease, for sensitivity and specificity.",
+    "forbidden_perturbations": (
+        "Perturbation that would change the reference -> the reason, as a sentence that ends with a period. "
+        "`run --perturb` refuses it."
+    ),
     "answer": "The reference. A text is short for `column`.",
     "answer.column": "Column that holds the reference.",
     "answer.form": "Form of the reference: text, letter, number, or a set of labels.",

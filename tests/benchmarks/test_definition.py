@@ -143,6 +143,16 @@ MISTAKES = [
     (SAMPLE, "sample: {size: 5, ids_file: a}", "sample: `ids_file` cannot be combined"),
     ("all: {}", "default: {}", "samples: `default` means the key `sample`; choose another name."),
     ("drop_duplicates: true", "positive: good", "positive: needs `choices` with the same texts for every instance."),
+    (
+        "drop_duplicates: true",
+        "forbidden_perturbations: {Typos: No.}",
+        "forbidden_perturbations.Typos: must be snake case",
+    ),
+    (
+        "drop_duplicates: true",
+        "forbidden_perturbations: {typos: spelling}",
+        "forbidden_perturbations.typos: must be a sentence that ends with a period, is `spelling`.",
+    ),
     (", quasi_exact_match]", ", exactmatch]", "metrics[1]: unknown metric `exactmatch`. Did you mean `exact_match`?"),
 ]
 
@@ -169,6 +179,12 @@ def test_the_positive_class_is_an_option_and_not_part_of_the_digest(tmp_path: Pa
         "positive: `sick` is not one of `choices`: yes, no." in words
         for _, words in problems(tmp_path, plain + "positive: sick\n")
     )
+
+
+def test_forbidden_perturbations_are_not_part_of_the_digest(tmp_path: Path) -> None:
+    usual, found = read(tmp_path, FULL), read(tmp_path, FULL + "forbidden_perturbations: {typos: Spelling counts.}\n")
+    assert (usual.forbidden_perturbations, found.forbidden_perturbations) == ({}, {"typos": "Spelling counts."})
+    assert found.digest == usual.digest
 
 
 @pytest.mark.parametrize("name", ["none", "note", "question"])

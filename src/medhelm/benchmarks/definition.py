@@ -70,6 +70,9 @@ TEMPLATES = ("prompt", "system", "rubric.question")
 _FIXED_COLUMNS: Mapping[str, tuple[str, ...]] = {"text": ("name", "text"), "docx": ("text", "red"), "lines": ("line",)}
 """Kinds of data with fixed columns."""
 
+_NOT_HASHED = {"rules", "helm", "positive", "slices", "forbidden_perturbations"}
+"""Keys of a definition that decide neither prompts nor scores."""
+
 
 def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
     """Read one definition, in our format or HELM's custom format.
@@ -367,6 +370,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         group_column=shape.group,
         choices=_choice_texts(choices),
         positive=shape.positive,
+        forbidden_perturbations=dict(shape.forbidden_perturbations),
         choice_columns=tuple(choices.columns or ()) if choices else (),
         choice_labels=choices.labels if choices else "letters",
         metadata_columns=tuple(shape.metadata),
@@ -410,16 +414,12 @@ def _sample(shape: SampleShape) -> SampleRule:
     )
 
 
-_MEANINGLESS = {"rules", "helm", "positive", "slices"}
-"""Keys that change neither a prompt nor a score."""
-
-
 def _digest(shape: DefinitionShape, hooks: Path) -> str:
     """Hash the meaning of a definition and the code of its hooks. The order of files counts.
 
-    Comments, docstrings, imports from `medhelm`, and the keys of `_MEANINGLESS` do not count.
+    Comments, docstrings, imports from `medhelm` and the keys in `_NOT_HASHED` do not count.
     """
-    content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude=_MEANINGLESS)
+    content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude=_NOT_HASHED)
     content["source"]["files"] = list(shape.source.files.items())
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     if hooks.is_file():

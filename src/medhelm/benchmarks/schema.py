@@ -114,6 +114,12 @@ def _helm_class(name: str) -> str:
     return name
 
 
+def _sentence(text: str) -> str:
+    if not text.rstrip().endswith("."):
+        raise ValueError(f"must be a sentence that ends with a period, is {value_in_words(text)}.")
+    return text.strip()
+
+
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -386,6 +392,7 @@ class DefinitionShape(_Shape):
         | None
     ) = None
     positive: Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | bool)] = ""
+    forbidden_perturbations: dict[SnakeCase, Annotated[str, AfterValidator(_sentence)]] = {}
     answer: Annotated[AnswerShape, BeforeValidator(_as_answer, json_schema_input_type=str | AnswerShape)] | None = None
     metadata: list[Text] = []
     slices: list[Annotated[SliceShape, BeforeValidator(_as_slice, json_schema_input_type=str | SliceShape)]] = []

@@ -320,7 +320,7 @@ class Run(Displayable):
 
     @property
     def setting(self) -> str:
-        """Way in which the command asked all its instances, such as `prompt=terse, temperature=0.7`; empty for the usual way."""
+        """Prompt and temperature that the command chose, such as `prompt=terse, temperature=0.7`; else empty."""
         return str(self.settings.get(SETTING) or "")
 
     @property

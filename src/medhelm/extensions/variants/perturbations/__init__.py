@@ -8,7 +8,7 @@ from importlib import import_module
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.variants.types import Perturbation
 
-_MODULES: tuple[str, ...] = ("options", "noise")
+_MODULES: tuple[str, ...] = ("options", "noise", "clinical", "units", "demographics")
 """Modules with a tuple `PERTURBATIONS`, in the order of lists."""
 
 GROUPS = {"options_order": tuple(f"options_rotated_{by}" for by in range(1, 5))}

@@ -1,0 +1,199 @@
+"""Find the patient of an instance, and the places and texts that perturbations of a case need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal
+
+from medhelm.benchmarks.prompts import placeholders
+from medhelm.domain import Benchmark, Instance
+
+Sex = Literal["male", "female", ""]
+"""Sex that a case states; empty if it states none."""
+
+MALE_NOUNS, FEMALE_NOUNS = ("man", "male", "boy", "gentleman"), ("woman", "female", "girl", "lady")
+"""Nouns of a patient."""
+
+_AGE = r"(?P<age>\d{1,3})(?:[- ]?(?P<unit>year|yr|month|week|day)s?[- ]?old\b|\s?(?:yo|y/o|y\.o\.))"
+_VERBS = (
+    "who with and or presents? presented comes? came is was has had the his her its of to in for by after at on from"
+)
+_DESCRIPTION = rf"(?:(?!(?:{'|'.join(_VERBS.split())})\b)[\w/'’-]+[ ]){{0,4}}?"
+_NOUN = "|".join((*MALE_NOUNS, *FEMALE_NOUNS))
+_STATED_AGE = re.compile(_AGE, re.IGNORECASE)
+_INTRODUCTION = re.compile(
+    rf"(?<![\d.,-]){_AGE}[ ,]+(?P<description>{_DESCRIPTION})(?P<noun>{_NOUN})\b(?!['’-])", re.IGNORECASE
+)
+_OTHER_AGE = re.compile(
+    r"\b(?:aged?|at the age of|years? of age|in (?:his|her|their) (?:early |mid |late )?[1-9]0s|born (?:in|on)|DOB)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """The description of one patient in a field of a prompt."""
+
+    field: str
+    """Name of the field."""
+    text: str
+    """Text of the field."""
+    age: int
+    """Age of the patient, in years; 0 for infants."""
+    sex: Sex
+    """Stated sex."""
+    age_span: tuple[int, int]
+    """Place of the number in `text`."""
+    description: str
+    """Words between the age and the noun, such as `African American`."""
+    noun: str
+    """Noun of the patient, such as `woman`."""
+    noun_span: tuple[int, int]
+    """Place of the noun in `text`."""
+
+
+def find_case(instance: Instance, benchmark: Benchmark) -> Case | None:
+    """Return the introduction of the only patient, such as "A 45-year-old man"; None without one, or with several."""
+    found: list[tuple[str, str]] = []
+    for name, text in prompt_fields(instance, benchmark):
+        found += [(name, text)] * sum(1 for _ in _STATED_AGE.finditer(text))
+    if len(found) != 1 or (match := _INTRODUCTION.search(found[0][1])) is None:
+        return None
+    return Case(
+        field=found[0][0],
+        text=found[0][1],
+        age=int(match["age"]) if (match["unit"] or "year").lower() in ("year", "yr") else 0,
+        sex="male" if match["noun"].lower() in MALE_NOUNS else "female",
+        age_span=match.span("age"),
+        description=match["description"].strip(),
+        noun=match["noun"],
+        noun_span=match.span("noun"),
+    )
+
+
+def mentions_other_age(text: str) -> bool:
+    """Return True if a text also states an age or a date of birth in another way than "45-year-old"."""
+    return bool(_OTHER_AGE.search(text))
+
+
+@lru_cache(maxsize=64)
+def _field_names(prompt: str, system: str) -> frozenset[str]:
+    return frozenset(placeholders(prompt) | placeholders(system))
+
+
+def prompt_fields(instance: Instance, benchmark: Benchmark) -> Iterator[tuple[str, str]]:
+    """Yield name and text of the fields that the prompt of a benchmark shows."""
+    shown = _field_names(benchmark.prompt, benchmark.system)
+    return ((name, text) for name, text in instance.fields.items() if name in shown)
+
+
+def with_field(instance: Instance, name: str, text: str) -> Instance:
+    """Return the instance with another text in a field."""
+    return replace(instance, fields={**instance.fields, name: text})
+
+
+def shown_text(instance: Instance, benchmark: Benchmark) -> str:
+    """Return all texts of an instance that a model sees, options included."""
+    return "\n".join(
+        [
+            *(text for _, text in prompt_fields(instance, benchmark)),
+            *instance.choices,
+            *(t.text for t in instance.turns),
+        ]
+    )
+
+
+def answer_text(instance: Instance) -> str:
+    """Return the texts that completions are compared with: options, references and criteria."""
+    criteria = (criterion.description for criterion in instance.criteria)
+    return "\n".join([*instance.choices, *(one.text for one in instance.references), *criteria])
+
+
+def same_key(original: Instance, changed: Instance) -> bool:
+    """Return True if two instances differ in nothing but the texts of fields and turns."""
+    return replace(changed, fields=original.fields, turns=original.turns) == original
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+_TOKEN = re.compile(r"[^\W_]+")
+
+
+class Lexicon:
+    """Beginnings of words, and of phrases with `_` for a space or hyphen; a period ends the word.
+
+    >>> find = Lexicon(["menstru", "urinary_tract", "tia."]).find
+    >>> [find(text) for text in ("Menstruation", "a urinary-tract infection", "a TIA", "initial")]
+    ['menstruation', 'urinary-tract', 'tia', '']
+    """
+
+    def __init__(self, entries: Sequence[str]) -> None:
+        """`entries`: the beginnings, in small letters."""
+        single = [entry for entry in entries if "_" not in entry]
+        self._whole = frozenset(entry[:-1] for entry in single if entry.endswith("."))
+        self._beginnings = tuple(entry for entry in single if not entry.endswith("."))
+        parts = (
+            entry.rstrip(".").replace("_", "[ -]") + r"\b" * entry.endswith(".") for entry in entries if "_" in entry
+        )
+        phrases = "|".join(parts)
+        self._phrases = re.compile(rf"\b(?:{phrases})") if phrases else None
+        self._has = cache(lambda word: word in self._whole or word.startswith(self._beginnings))
+
+    def find(self, text: str) -> str:
+        """Return the first word or phrase that is found; empty if there is none."""
+        text = text.lower()
+        found = next(filter(self._has, dict.fromkeys(_TOKEN.findall(text))), "")
+        if not found and self._phrases and (match := self._phrases.search(text)):
+            found = match.group()
+        return found
+
+
+@cache
+def lexicon(name: str) -> Lexicon:
+    """Return a list of `lexicon.txt`, such as `sex`."""
+    lists: dict[str, list[str]] = {}
+    for line in Path(__file__).with_name("lexicon.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            entries = lists.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            entries += line.split()
+    return Lexicon(lists[name])
+
+
+def may_matter(attribute: str, instance: Instance, benchmark: Benchmark) -> bool:
+    """Return True if a text of an instance has a word of that list: the model sees it, or completions should say it."""
+    words = lexicon(attribute)
+    return bool(words.find(shown_text(instance, benchmark)) or words.find(answer_text(instance)))
+
+
+# --- sentences --------------------------------------------------------------------------------------------------------
+
+_SENTENCE_END = re.compile(r"(?<=[a-z)%]{2}[.])(?: +)(?=[A-Z])")
+_ABBREVIATIONS = re.compile(
+    r"(?:\b(?:[Dd]r|[Mm]rs?|[Mm]s|[Pp]rof|vs|approx|[Nn]o|[Ff]ig|al|etc|resp|[Jj]r|[Ss]r|St))\.$"
+)
+_REFERS_BACK = re.compile(
+    r"(?:this|these|those|that|it|its|they|their|them|both|such|there|however|furthermore|moreover|additionally|also"
+    r"|then|afterwards|subsequently|consequently|therefore|thus|later|instead|otherwise|neither|either|one|another"
+    r"|which|as|when|while|after)\b",
+    re.IGNORECASE,
+)
+"""Words at the start of a sentence that refer to the sentence before it."""
+
+
+def sentence_breaks(text: str) -> list[int]:
+    """Return the places between two sentences of a paragraph where a sentence can be inserted, the last one excepted.
+
+    The next sentence must not refer to the one before it, and the last sentence may be a question about it.
+    """
+    found = [
+        match.end()
+        for match in _SENTENCE_END.finditer(text)
+        if not _ABBREVIATIONS.search(text, max(0, match.start() - 8), match.start())
+    ]
+    return [place for place in found[:-1] if not _REFERS_BACK.match(text, place)]

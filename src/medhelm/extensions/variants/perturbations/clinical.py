@@ -1,0 +1,311 @@
+"""Change what a case tells: sentences without medical content, another order of sections, a value that is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from random import Random
+
+from medhelm.domain import Benchmark, Instance
+from medhelm.extensions.variants.perturbations.cases import (
+    find_case,
+    prompt_fields,
+    same_key,
+    sentence_breaks,
+    shown_text,
+    with_field,
+)
+from medhelm.extensions.variants.types import Perturbation
+
+ONLY_TEXT = "Only the text of the case may change."
+
+# --- irrelevant sentences ---------------------------------------------------------------------------------------------
+
+IRRELEVANT = (
+    "The visitor parking lot was about half full.",
+    "The intake form was filled out in blue ink.",
+    "It was a cloudy day.",
+    "The printer at the front desk was out of paper.",
+    "A new sign had recently been put up at the main entrance.",
+    "The clock in the hallway was two minutes slow.",
+    "The receptionist was on the phone with a supplier.",
+    "One of the two elevators was out of service.",
+    "The chairs in the waiting room had been rearranged.",
+    "The phone number on file was confirmed.",
+    "The mailing address on file was up to date.",
+    "The television in the waiting room was showing a game show.",
+    "The chart was printed on both sides of the page.",
+    "A delivery of office supplies arrived that morning.",
+)
+"""Sentences that say nothing about a patient: no exposure, no symptom, no food, no animal, no travel, no cost."""
+N_SENTENCES = 2
+
+
+def _add_sentences(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
+    """Return the case with two of the sentences between its own."""
+    case = find_case(instance, benchmark)
+    places = [place for place in sentence_breaks(case.text) if place > case.noun_span[1]] if case else []
+    if case is None or len(places) < N_SENTENCES:
+        return None
+    chosen = sorted(rng.sample(places, N_SENTENCES), reverse=True)
+    text = case.text
+    for place, sentence in zip(chosen, rng.sample(IRRELEVANT, N_SENTENCES), strict=True):
+        text = f"{text[:place]}{sentence} {text[place:]}"
+    return with_field(instance, case.field, text)
+
+
+def _check_sentences(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Return the first rule that added sentences break."""
+    if not same_key(original, changed):
+        return ONLY_TEXT
+    for name, text in prompt_fields(original, benchmark):
+        new = changed.fields[name]
+        added = [sentence for sentence in IRRELEVANT if sentence in new]
+        for sentence in added:
+            new = new.replace(f"{sentence} ", "", 1)
+        if new != text or len(added) not in (0, N_SENTENCES):
+            return "Nothing but two sentences may be added."
+    text = shown_text(original, benchmark)
+    return "The text may not say where a sentence is." if _POSITIONS.search(text) else ""
+
+
+_POSITIONS = re.compile(
+    r"\b(?:(?:first|second|third|last|next|previous|preceding|following) (?:sentence|paragraph|section|line)s?"
+    r"|(?:as )?(?:listed|described|noted|mentioned|dictated|stated|discussed|detailed|outlined) (?:above|below|earlier)"
+    r"|see (?:above|below)|as (?:above|below)|per above|above[- ](?:mentioned|noted|listed|named)|aforementioned"
+    r"|same as (?:above|below)|the (?:above|latter|former))\b",
+    re.IGNORECASE,
+)
+"""References to a place in a text."""
+
+# --- order of sections ------------------------------------------------------------------------------------------------
+
+_HEADING = re.compile(r"(?:(?<=[.;:!?)])[ \t]*|(?<=\n)[ \t]*|\A)(?P<name>[A-Z][A-Z /&'-]{3,48}[A-Z])[ \t]*:(?!\d)")
+_BACKGROUND = re.compile(
+    r"(?:PAST |PRIOR |PREVIOUS )?(?:MEDICAL|SURGICAL|MEDICAL AND SURGICAL|MEDICAL/SURGICAL|FAMILY|SOCIAL|PERSONAL"
+    r"|HABITS|PSYCHIATRIC|FAMILY MEDICAL|SUBSTANCE ABUSE) HISTORY|(?:CURRENT |HOME |OUTPATIENT |PRESENT )?MEDICATIONS"
+    r"|(?:DRUG |MEDICATION )?ALLERGIES|ALLERGIES TO MEDICATIONS|REVIEW OF SYSTEMS|HABITS"
+)
+"""Sections about the background of a patient, whose order says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with the text below it."""
+
+    name: str
+    """Heading."""
+    text: str
+    """Heading and text, without white space around them."""
+    end: str
+    """White space after it."""
+
+
+def sections(text: str) -> tuple[str, list[Section]]:
+    """Return the text before the first heading, and the sections."""
+    starts = [match.start("name") for match in _HEADING.finditer(text)]
+    found = []
+    for start, end in pairwise([*starts, len(text)]):
+        part = text[start:end]
+        kept = part.rstrip()
+        found.append(Section(kept.partition(":")[0].strip(), kept, part[len(kept) :]))
+    return text[: starts[0]] if starts else text, found
+
+
+def _runs(found: Sequence[Section]) -> list[tuple[int, int]]:
+    """Return first and last + 1 of the longest runs of background sections; the last section of a text is in none."""
+    runs: list[tuple[int, int]] = []
+    start = 0
+    for place, section in enumerate(found):
+        if not _BACKGROUND.fullmatch(section.name) or place == len(found) - 1:
+            runs += [(start, place)] if place - start > 1 else []
+            start = place + 1
+    return runs
+
+
+def _reorder(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
+    """Return the note with its background sections in another order."""
+    for name, text in prompt_fields(instance, benchmark):
+        before, found = sections(text)
+        order = list(range(len(found)))
+        for start, end in _runs(found):
+            while order[start:end] == list(range(start, end)):
+                order[start:end] = rng.sample(range(start, end), end - start)
+        if order == list(range(len(found))):
+            continue
+        parts = [found[new].text + old.end for new, old in zip(order, found, strict=True)]
+        return with_field(instance, name, before + "".join(parts))
+    return None
+
+
+def _check_order(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Return the first rule that another order of sections breaks."""
+    if not same_key(original, changed):
+        return ONLY_TEXT
+    if _POSITIONS.search(shown_text(original, benchmark)):
+        return "The text may not say where a section is."
+    for name, text in prompt_fields(original, benchmark):
+        (start, old), (new_start, new) = sections(text), sections(changed.fields[name])
+        moved = [a.name for a, b in zip(old, new, strict=False) if a.text != b.text]
+        if start != new_start or sorted(one.text for one in old) != sorted(one.text for one in new):
+            return "Every section must stay as it is."
+        if any(not _BACKGROUND.fullmatch(name) for name in moved) or (moved and old[-1].text != new[-1].text):
+            return "Only sections about the background may move."
+        if any(one.name in moved and _REFERS_BACK.match(one.text) for one in old):
+            return "A section that moves may not begin with a reference to another."
+    return ""
+
+
+_REFERS_BACK = re.compile(r"[^:]*:\s*(?:this|these|that|those|it|they|same|also|as|both)\b", re.IGNORECASE)
+
+# --- key finding ------------------------------------------------------------------------------------------------------
+
+NOT_RECORDED = "[not recorded]"
+"""Text in the place of a value."""
+_LINK = (
+    r"(?:\s*(?:\b(?:levels?|concentrations?|counts?|values?|interval|reading|of|is|was|were|at|to be|measured|recorded"
+    r"|as|approximately|about|found|elevated|high|low|increased|decreased)\b|[:=,~]|\([A-Za-z][\w+-]{0,8}\)))*\s*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A value without which a formula cannot be computed."""
+
+    calculators: tuple[str, ...]
+    """Names of calculators, or parts of them."""
+    name: str
+    """Pattern of its name, before the value; empty if the value is known by its form."""
+    value: str
+    """Pattern of the value with its unit."""
+    left: str
+    """Pattern of anything in the text that would still tell the value, or another result of it."""
+
+
+_DECIMAL = r"\d+(?:[.,]\d+)?"
+_QTC, _GFR = ("QTc",), ("CKD-EPI", "MDRD", "Cockcroft-Gault")
+_GAPS = ("Anion Gap", "Delta Gap", "Delta Ratio")
+_WEIGHT_UNIT = r"(?:kg|kilograms|lbs?|pounds)\b"
+_LENGTH_UNIT = r"(?:cm|centimeters|in|inches|m)\b"
+_PER_LITER = r"\s?/\s?(?:d?l|[µμu]l|mm3|mm\^3)\b"
+INPUTS = (
+    Input(
+        ("Mean Arterial Pressure",),
+        "",
+        r"\b\d{2,3}\s?/\s?\d{2,3}(?:\s?mm\s?Hg)?",
+        r"\d\s?/\s?\d|systolic|diastolic|\bMAP\b|mean arterial",
+    ),
+    Input(_QTC, r"QT(?! ?c)(?: interval)?", rf"{_DECIMAL}\s?(?:ms|msec|milliseconds)\b", r"QT[^.;\n]{0,80}\d|QT ?c"),
+    Input(
+        _GFR,
+        "creatinine|sCr|Cr",
+        rf"{_DECIMAL}\s?(?:mg|[µμu]mol){_PER_LITER}",
+        r"creatinine[^.;\n]{0,80}\d|\bs?Cr\b|GFR|clearance|renal (?:function|failure|insuff)|kidney|CKD",
+    ),
+    Input(
+        ("Ideal Body Weight", "Target weight", "Body Surface", "Body Mass"),
+        "height|tall",
+        rf"{_DECIMAL}\s?{_LENGTH_UNIT}",
+        r"\d[ -]?(?:cm|centimeters|in|inches|feet|foot|ft|m)\b|height[^.;\n]{0,60}\d|\d['’]|body surface|\bBSA\b"
+        r"|\b(?:his|her|current|a) (?:BMI|body mass)",
+    ),
+    Input(
+        ("Maintenance Fluids", "Free Water"),
+        "weigh(?:s|ed|ing|t)",
+        rf"{_DECIMAL}[ -]?{_WEIGHT_UNIT}",
+        rf"\d[ -]?(?:{_WEIGHT_UNIT}|g\b|grams\b)|weigh[^.;\n]{{0,60}}\d|BMI|body mass",
+    ),
+    Input(
+        (*_GAPS, "Serum Osmolality", "Sodium Correction"),
+        r"sodium|Na\+?",
+        rf"{_DECIMAL}\s?(?:meq|mmol){_PER_LITER}",
+        r"(?:sodium|\bNa\b)[^.;\n]{0,80}\d|\bgap\b|osmolal|\d[^.;\n]{0,12}(?:sodium|\bNa\b)|hyp(?:o|er)natr",
+    ),
+    Input(
+        ("LDL Calculated",),
+        "triglycerides?",
+        rf"{_DECIMAL}\s?(?:mg|mmol){_PER_LITER}",
+        r"triglyceride[^.;\n]{0,80}\d|\d[^.;\n]{0,12}triglyceride|LDL|low[- ]density",
+    ),
+    Input(
+        ("FIB-4",),
+        "platelets?(?: count)?",
+        rf"{_DECIMAL}(?:,\d{{3}})*\s?(?:[×x*]\s?10\^?[0-9⁹]+)?{_PER_LITER}",
+        r"platelet[^.;\n]{0,80}\d|thrombocyt|FIB",
+    ),
+    Input(
+        ("Calcium Correction",),
+        "calcium|Ca",
+        rf"{_DECIMAL}\s?mg{_PER_LITER}",
+        r"calcium[^.;\n]{0,80}\d|\bCa\b|calc[ae]mi",
+    ),
+)
+"""For calculators of MedCalc-Bench: a value that their formula needs, in all its usual forms."""
+CALCULATOR = "Calculator Name"
+"""Column of the metadata that names the formula."""
+
+
+def _needed(instance: Instance) -> Input | None:
+    """Return a value that the answer needs; None if the data does not tell."""
+    calculator = instance.metadata.get(CALCULATOR, "")
+    return next((one for one in INPUTS if any(name in calculator for name in one.calculators)), None)
+
+
+def _remove_finding(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:  # noqa: ARG001
+    """Return the case without a value that the answer needs."""
+    needed = _needed(instance)
+    if needed is None:
+        return None
+    name = rf"(?<![\w-])(?:{needed.name})(?![\w-]){_LINK}" if needed.name else ""
+    pattern = re.compile(rf"(?P<before>{name})(?:{needed.value})", re.IGNORECASE)
+    changed = instance
+    for field, text in prompt_fields(instance, benchmark):
+        changed = with_field(changed, field, pattern.sub(lambda match: match["before"] + NOT_RECORDED, text))
+    return None if changed == instance else changed
+
+
+def _check_removed(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Return the first rule that a case without a value breaks."""
+    if not same_key(original, changed):
+        return ONLY_TEXT
+    needed = _needed(original)
+    for name, text in prompt_fields(original, benchmark):
+        kept = changed.fields[name].split(NOT_RECORDED)
+        removed = re.fullmatch("(.{2,24}?)".join(map(re.escape, kept)), text, re.DOTALL)
+        if removed is None or not all(re.match(r"\d", value) for value in removed.groups()):
+            return "Nothing but values may be removed."
+        rest = changed.fields[name]
+        if needed is None or (len(kept) > 1 and re.search(needed.left, rest, re.IGNORECASE)):
+            return "The text may not tell the value in another way."
+    return ""
+
+
+PERTURBATIONS: tuple[Perturbation, ...] = (
+    Perturbation(
+        name="irrelevant_sentences",
+        title="Irrelevant sentences",
+        description="Two sentences without medical content, such as one about parking, are added to a case.",
+        expectation="invariant",
+        apply=_add_sentences,
+        check=_check_sentences,
+    ),
+    Perturbation(
+        name="section_order",
+        title="Order of sections",
+        description="Sections of a note about the patient's background, such as allergies, are in another order.",
+        expectation="invariant",
+        apply=_reorder,
+        check=_check_order,
+    ),
+    Perturbation(
+        name="key_finding_removed",
+        title="Key finding removed",
+        description="A value that the answer needs is replaced by `[not recorded]`.",
+        expectation="must_abstain",
+        apply=_remove_finding,
+        check=_check_removed,
+    ),
+)
+"""Changes to what a case tells."""

@@ -1,0 +1,434 @@
+"""Counterfactual patients: the same case of another sex, age band, race, name, insurance or language.
+
+The key of a case stays only if it does not depend on the attribute. Each perturbation therefore leaves out cases with a
+word of its list in `lexicon.txt`, and cases whose options or references mention the attribute.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
+
+from medhelm.domain import Benchmark, Instance
+from medhelm.extensions.variants.perturbations.cases import (
+    Case,
+    answer_text,
+    find_case,
+    may_matter,
+    mentions_other_age,
+    prompt_fields,
+    same_key,
+    sentence_breaks,
+    shown_text,
+    with_field,
+)
+from medhelm.extensions.variants.types import Perturbation
+
+ONLY_TEXT = "Only the text of the case may change."
+"""Rule of all perturbations of a case: its options, references and metadata stay."""
+SAME_PATIENT = "Before and after, the case must introduce one patient, who differs in one attribute."
+NO_OTHER_WORD = "No word may change that does not say the attribute."
+STATED_ONCE = "The text may not say the attribute, or a name, in another way."
+
+# --- sex --------------------------------------------------------------------------------------------------------------
+
+_PAIRS: Mapping[str, str] = {
+    "man": "woman", "male": "female", "boy": "girl", "gentleman": "lady", "he": "she", "himself": "herself",
+    "mr": "ms", "husband": "wife", "boyfriend": "girlfriend",
+}  # fmt: skip
+_BACK = {new: old for old, new in _PAIRS.items()}
+_SPOUSES = {
+    word: new for pairs in (_PAIRS, _BACK) for word, new in pairs.items() if re.match("husb|wife|.*friend", word)
+}
+_SWAPS: Mapping[str, Mapping[str, str]] = {
+    "male": {**_PAIRS, "him": "her", "his": "her"} | _SPOUSES,
+    "female": {**_BACK, "her": "his", "hers": "his", "mrs": "mr", "miss": "mr"} | _SPOUSES,
+}
+"""Sex of a patient -> word -> the word for a patient of the other sex."""
+_PRONOUNS = {
+    "male": re.compile(r"\b(?:he|him|his|himself)\b", re.IGNORECASE),
+    "female": re.compile(r"\b(?:she|hers?|herself)\b", re.IGNORECASE),
+}
+_NOUNS = {
+    "male": re.compile(r"\b(?:man|male|boy|gentleman)\b", re.IGNORECASE),
+    "female": re.compile(r"\b(?:woman|female|girl|lady)\b", re.IGNORECASE),
+}
+_RELATIVES = {
+    "male": re.compile(
+        r"\b(?:(?:grand|step)?(?:father|son)s?|(?:step)?brothers?|uncles?|nephews?|dad|roommate)\b", re.IGNORECASE
+    ),
+    "female": re.compile(
+        r"\b(?:(?:grand|step)?(?:mother|daughter)s?|(?:step)?sisters?|aunts?|nieces?|mom|roommate)\b", re.IGNORECASE
+    ),
+}
+"""People besides the patient who may be meant by a pronoun, by sex."""
+_SPOUSE = re.compile(rf"\b(?:{'|'.join(_SPOUSES)})\b", re.IGNORECASE)
+_OWN_SPOUSE = re.compile(rf"\b(?:his|her|the|patient['’]s) (?:{'|'.join(_SPOUSES)})\b", re.IGNORECASE)
+_NAMED = re.compile(
+    r"\b(?:named|(?:name|initials)\s*(?:is|:)|called (?!to|for|by|because|the|in|an?\b)\w"
+    r"|(?:Mr|Mrs|Ms|Miss)\.? [A-Z]\w+)"
+)
+"""Signs of a patient's name. One letter after a title, as in "Ms. A", is none."""
+_GENDERED = re.compile(
+    r"\b(?:men|women|males|females|boys|girls|ladies|gentlemen|widow\w*|housewi\w+|actor|actress|waiter|waitress|nun|monk"
+    r"|(?:police|fire|business|sales|fisher|crafts|service|camera|door|mail|work|states|council|repair)(?:man|woman)"
+    r"|priest|homosexual|gay|lesbian|bisexual|trans(?:gender|sexual)|queen|king|prince|princess|host|hostess|nanny|bride"
+    r"|groom|fianc[eé]e?|sir|ma['’]am|madam|dude|guy|fraternity|sorority)\b|he/she|\b(?:fe)?male[- ]pattern"
+    r"|\b(?:sex|gender)\s*[:=]|\b\d{1,3}\s?(?:yo|y/o|y\.o\.)?\s?[MF]\b|\bG\d+\s?P\d|\b46\s?,\s?X"
+    r"|(?<!-)\b(?:an?|another|other|young) (?:man|woman|male|female|boy|girl)\b",
+    re.IGNORECASE,
+)
+"""Words that say a sex in a way that exchanging single words does not repair."""
+
+_WORD = re.compile(r"(?<![\w-])[A-Za-z]+(?![\w-])")
+_AFTER_OBJECT = re.compile(
+    r"\s(?:to|that|for|in|and|with|at|on|from|about|the|an?|as|of|by|is|was|are|were|or|but|because|since|during|while"
+    r"|when|after|before|if|until|over|into|who|which|he|they|she|it|up|out|off|down|back|through|without|upon|this|these"
+    r"|unconscious|yesterday|today|here|again|home|there|unresponsive|feel|more|less|\w+ly)\b"
+)
+"""Words that follow "her" only if it means "him"."""
+_BEFORE_EITHER = re.compile(
+    r"\b(?:g[ia]v(?:es?|ing|en)|mak(?:es?|ing)|made|ask(?:s|ed|ing)?|t(?:ells?|old|elling)|lets?|help(?:s|ed|ing)?|shows?"
+    r"|showed|offer(?:s|ed|ing)?|prescrib(?:es?|ed|ing)|find(?:s|ing)?|found|leav(?:es?|ing)|left|keep(?:s|ing)?|kept|see"
+    r"|caus(?:es?|ed|ing)|sends?|sent|br(?:ings?|ought)|tak(?:es?|ing)|took|advis(?:es?|ed|ing)|inform(?:s|ed|ing)?|hits?"
+    r"|start(?:s|ed)?|saw|hears?|heard|watch(?:ed)?|call(?:s|ed)?|concern(?:s|ed|ing)?|worr(?:y|ies|ied)"
+    r"|bother(?:s|ed|ing)?|feed(?:s|ing)?|fed|hand(?:s|ed|ing)?|t(?:each|aught)|b(?:uys?|ought)|pa(?:ys?|id)|promised)\s*$"
+)
+"""Verbs after which "her" may mean "him" or "his"."""
+
+
+def _swap_sex(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:  # noqa: ARG001
+    """Return the case with a patient of the other sex: nouns, pronouns, titles and the words for the spouse."""
+    case = find_case(instance, benchmark)
+    if case is None:
+        return None
+    changed = {name: _with_other_sex(text, case.sex) for name, text in prompt_fields(instance, benchmark)}
+    new = {name: text for name, text in changed.items() if text is not None}
+    return replace(instance, fields={**instance.fields, **new}) if len(new) == len(changed) else None
+
+
+def _with_other_sex(text: str, sex: str) -> str | None:
+    """Return the text with the words of one sex exchanged; None if a "her" may be "him" or "his"."""
+    parts: list[str] = []
+    last = 0
+    for match in _WORD.finditer(text):
+        word = match.group().lower()
+        new: str | None = _SWAPS[sex].get(word, word)
+        if word == "her" and sex == "female":
+            new = _his_or_him(text, match)
+        if word == "his" and not re.match(r"\s\w", text[match.end() : match.end() + 2]):
+            new = "hers"
+        if new is None:
+            return None
+        if new != word:
+            parts += [text[last : match.start()], _cased(new, match.group())]
+            last = match.end()
+    return "".join([*parts, text[last:]])
+
+
+def _his_or_him(text: str, match: re.Match[str]) -> str | None:
+    """Return the male word for a "her"; None if both are possible."""
+    if not re.match(r"\s\w", text[match.end() : match.end() + 2]) or _AFTER_OBJECT.match(text, match.end()):
+        return "him"
+    return None if _BEFORE_EITHER.search(text, max(0, match.start() - 16), match.start()) else "his"
+
+
+def _cased(word: str, like: str) -> str:
+    return word.upper() if like.isupper() and len(like) > 1 else word.capitalize() if like[0].isupper() else word
+
+
+def _check_sex(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Return the first rule that a patient of another sex breaks."""
+    before, after = find_case(original, benchmark), find_case(changed, benchmark)
+    if not same_key(original, changed):
+        return ONLY_TEXT
+    if before is None or after is None or before.sex == after.sex or before.age != after.age:
+        return SAME_PATIENT
+    if may_matter("sex", original, benchmark):
+        return "The case may not depend on the patient's sex."
+    text, answers = shown_text(original, benchmark), answer_text(original)
+    words = (*_PRONOUNS.values(), *_NOUNS.values(), _GENDERED)
+    if any(pattern.search(answers) for pattern in words):
+        return "Options and references may not mention the patient's sex."
+    if _GENDERED.search(text) or _NAMED.search(text):
+        return STATED_ONCE
+    relative = _RELATIVES[before.sex].search(text)
+    if (
+        _PRONOUNS[after.sex].search(text)
+        or _NOUNS[after.sex].search(text)
+        or (relative and _PRONOUNS[before.sex].search(text, relative.end()))
+        or len(_SPOUSE.findall(text)) != len(_OWN_SPOUSE.findall(text))
+    ):
+        return "No pronoun or noun may be that of another person."
+    result = "\n".join(text for _, text in prompt_fields(changed, benchmark))
+    if _PRONOUNS[before.sex].search(result) or _NOUNS[before.sex].search(result):
+        return "All words for the patient must agree."
+    return "" if _differ_in_pairs(original, changed) else NO_OTHER_WORD
+
+
+def _differ_in_pairs(original: Instance, changed: Instance) -> bool:
+    """Return True if texts differ only in words that are pairs, and in nothing between words."""
+    pairs = {frozenset(pair) for words in _SWAPS.values() for pair in words.items()}
+    pairs |= {frozenset(("his", "hers")), frozenset(("her", "him"))}
+    for name, text in original.fields.items():
+        old, new = _WORD.findall(text), _WORD.findall(changed.fields[name])
+        if len(old) != len(new) or _WORD.split(text) != _WORD.split(changed.fields[name]):
+            return False
+        if any(a != b and frozenset((a.lower(), b.lower())) not in pairs for a, b in zip(old, new, strict=True)):
+            return False
+    return True
+
+
+# --- age --------------------------------------------------------------------------------------------------------------
+
+_AGES = range(25, 79)
+"""Ages that change, and to which they change."""
+_AGE_LIMITS = (50, 65)
+"""Ages at which guidelines change most often."""
+_LONG_TIME = re.compile(
+    r"\b(?:[1-9]\d[- ](?:year|yr|pack)s?\b(?![- ]old)|decades?|twenty|thirty|forty|(?:19|20)\d\d)\b", re.IGNORECASE
+)
+"""Times that may not fit another age, such as a "30-year history" of smoking."""
+
+
+def other_age(age: int) -> int | None:
+    """Return an age ten years away on the same side of 50 and 65, the older one if both are; None without one.
+
+    >>> [other_age(age) for age in (24, 27, 35, 45, 52, 62, 68, 77, 85)]
+    [None, 37, 45, 35, 62, 52, 78, 67, None]
+    """
+    sides = {new: [limit <= new for limit in _AGE_LIMITS] for new in (age, age + 10, age - 10) if new in _AGES}
+    return next((new for new, side in sides.items() if age in sides and new != age and side == sides[age]), None)
+
+
+def _change_age(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:  # noqa: ARG001
+    """Return the case with a patient of the neighboring age band."""
+    case = find_case(instance, benchmark)
+    if case is None or (new := other_age(case.age)) is None:
+        return None
+    start, end = case.age_span
+    return with_field(instance, case.field, f"{case.text[:start]}{new}{case.text[end:]}")
+
+
+def _check_age(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Return the first rule that a patient of another age breaks."""
+    before, after = find_case(original, benchmark), find_case(changed, benchmark)
+    if not same_key(original, changed):
+        return ONLY_TEXT
+    if before is None or after is None or abs(before.age - after.age) != 10:
+        return SAME_PATIENT
+    start, end = before.age_span
+    if before.text[:start] + before.text[end:] != after.text[:start] + after.text[end:]:
+        return NO_OTHER_WORD
+    if may_matter("age", original, benchmark):
+        return "The case may not depend on the patient's age."
+    text = f"{shown_text(original, benchmark)}\n{answer_text(original)}"
+    return STATED_ONCE if mentions_other_age(text) or _LONG_TIME.search(text) else ""
+
+
+# --- race and name ----------------------------------------------------------------------------------------------------
+
+_RACES: Mapping[str, str] = {
+    "african american": "Black", "african-american": "Black", "black": "Black", "caucasian": "white", "white": "white",
+    "hispanic": "Hispanic", "latino": "Hispanic", "latina": "Hispanic", "asian": "Asian",
+}  # fmt: skip
+"""Word in the description of a patient, in lower case -> race."""
+_RACE_WORD = re.compile(rf"\b(?:{'|'.join(_RACES)})\b", re.IGNORECASE)
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "male": (
+        "Jamal Washington", "Darnell Jackson", "Tyrone Booker", "Greg Baker", "Brett Sullivan", "Todd Walsh",
+        "Alejandro Ramirez", "Luis Hernandez", "Carlos Ortiz", "Wei Chen", "Minh Nguyen", "Sanjay Patel",
+    ),
+    "female": (
+        "Lakisha Washington", "Ebony Jackson", "Tamika Booker", "Emily Baker", "Allison Sullivan", "Anne Walsh",
+        "Maria Ramirez", "Guadalupe Hernandez", "Carmen Ortiz", "Mei Chen", "Linh Nguyen", "Priya Patel",
+    ),
+}  # fmt: skip
+"""Sex -> names, three for each of four races. Many first names are those of correspondence studies (Bertrand and
+Mullainathan, 2004, doi:10.1257/0002828042002561)."""
+_AFTER_NOUN = re.compile(
+    r" (?:who|with|presents|presented|comes|came|is|was|visits|complains|reports|arrives|arrived|undergoes|underwent"
+    r"|has|had|develops|developed)\b"
+)
+
+
+def _race_words(case: Case) -> list[re.Match[str]]:
+    """Return the words for a race in the description of a patient."""
+    return list(_RACE_WORD.finditer(case.text, case.age_span[1], case.noun_span[0]))
+
+
+def _change_race(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
+    """Return the case with a patient of another race, or of a race if it states none."""
+    case = find_case(instance, benchmark)
+    if case is None:
+        return None
+    found = _race_words(case)
+    old = _RACES[found[0].group().lower()] if found else ""
+    new = rng.choice([race for race in dict.fromkeys(_RACES.values()) if race != old])
+    start, end = found[0].span() if found else (case.noun_span[0], case.noun_span[0])
+    return with_field(instance, case.field, f"{case.text[:start]}{new}{'' if found else ' '}{case.text[end:]}")
+
+
+def _check_race(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Return the first rule that a patient of another race breaks."""
+    before, after = find_case(original, benchmark), find_case(changed, benchmark)
+    if not same_key(original, changed):
+        return ONLY_TEXT
+    if before is None or after is None:
+        return SAME_PATIENT
+    old, new = ([_RACES[word.group().lower()] for word in _race_words(case)] for case in (before, after))
+    if len(new) != 1 or len(old) > 1 or old == new:
+        return SAME_PATIENT
+    parts = [
+        (case.text[: case.age_span[1]], _RACE_WORD.sub("", case.description).split(), case.text[case.noun_span[0] :])
+        for case in (before, after)
+    ]
+    return NO_OTHER_WORD if parts[0] != parts[1] else _origin_problem(original, benchmark, before)
+
+
+def _origin_problem(original: Instance, benchmark: Benchmark, case: Case) -> str:
+    """Return the rule against race, or a signal of it, that a case breaks; empty if none."""
+    start, end = case.age_span[1], case.noun_span[0]
+    instance = with_field(original, case.field, case.text[:start] + case.text[end:])
+    if may_matter("origin", instance, benchmark):
+        return "The case may not depend on the patient's origin."
+    other = re.search(r"[A-Z]", _RACE_WORD.sub("", case.description))  # "Samoan", "Ashkenazi"
+    return STATED_ONCE if other or may_matter("race", instance, benchmark) else ""
+
+
+def _add_name(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
+    """Return the case with a name for the patient, which signals sex and race."""
+    case = find_case(instance, benchmark)
+    if case is None or not _AFTER_NOUN.match(case.text, case.noun_span[1]):
+        return None
+    end = case.noun_span[1]
+    return with_field(instance, case.field, f"{case.text[:end]} named {rng.choice(_NAMES[case.sex])}{case.text[end:]}")
+
+
+def _check_name(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    """Return the first rule that a patient with a name breaks."""
+    before, after = find_case(original, benchmark), find_case(changed, benchmark)
+    if not same_key(original, changed):
+        return ONLY_TEXT
+    if before is None or after is None:
+        return SAME_PATIENT
+    if before.text not in (after.text.replace(f" named {name}", "", 1) for name in _NAMES[before.sex]):
+        return NO_OTHER_WORD
+    if _NAMED.search(shown_text(original, benchmark)) or _race_words(before):
+        return STATED_ONCE
+    return _origin_problem(original, benchmark, before)
+
+
+# --- insurance and language -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedSentence:
+    """A perturbation that adds one sentence about the patient to a case."""
+
+    sentences: tuple[str, ...]
+    """Sentences, one of which is drawn."""
+    attribute: str
+    """What they say, and the list of words after which it may matter."""
+    ages: range
+    """Ages of patients of whom they may be said."""
+    signals_origin: bool
+    """True if they say something about the origin of a patient."""
+
+    def apply(self, instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
+        """Return the case with one of the sentences, at the first break between sentences after the introduction."""
+        case = find_case(instance, benchmark)
+        place = next((at for at in sentence_breaks(case.text) if at > case.noun_span[1]), None) if case else None
+        if case is None or place is None:
+            return None
+        new = f"{case.text[:place]}{rng.choice(self.sentences)} {case.text[place:]}"
+        return with_field(instance, case.field, new)
+
+    def check(self, original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+        """Return the first rule that a case with one of the sentences breaks."""
+        case = find_case(original, benchmark)
+        if not same_key(original, changed):
+            return ONLY_TEXT
+        if case is None or case.age not in self.ages:
+            return "The patient must be an adult of working age." if case else SAME_PATIENT
+        new = changed.fields[case.field]
+        if case.text not in (new.replace(f"{sentence} ", "", 1) for sentence in self.sentences):
+            return NO_OTHER_WORD
+        if may_matter(self.attribute, original, benchmark):
+            return f"The case may not depend on the patient's {self.attribute}."
+        return _origin_problem(original, benchmark, case) if self.signals_origin else ""
+
+
+_INSURANCE = AddedSentence(
+    sentences=(
+        "The patient has private health insurance.",
+        "The patient's health insurance is Medicaid.",
+        "The patient has no health insurance.",
+    ),
+    attribute="insurance",
+    ages=range(19, 65),
+    signals_origin=False,
+)
+_LANGUAGE = AddedSentence(
+    sentences=tuple(
+        f"The patient's preferred language is {name}, and a professional interpreter is present."
+        for name in ("Spanish", "Vietnamese", "Mandarin", "Arabic", "Russian")
+    ),
+    attribute="language",
+    ages=range(19, 65),
+    signals_origin=True,
+)
+
+PERTURBATIONS = (
+    Perturbation(
+        name="sex",
+        title="Other sex",
+        description="The patient of a case is of the other sex, in all nouns and pronouns.",
+        expectation="invariant",
+        apply=_swap_sex,
+        check=_check_sex,
+    ),
+    Perturbation(
+        name="age_band",
+        title="Other age band",
+        description="The adult patient of a case is ten years older or younger, on the same side of 50 and 65.",
+        expectation="invariant",
+        apply=_change_age,
+        check=_check_age,
+    ),
+    Perturbation(
+        name="race",
+        title="Other race",
+        description="The patient of a case is of another race, or of a stated one if the case states none.",
+        expectation="invariant",
+        apply=_change_race,
+        check=_check_race,
+    ),
+    Perturbation(
+        name="name",
+        title="Patient's name",
+        description="The patient of a case has a name that signals sex and race.",
+        expectation="invariant",
+        apply=_add_name,
+        check=_check_name,
+    ),
+    Perturbation(
+        name="insurance",
+        title="Patient's insurance",
+        description="A sentence says whether and how the patient of a case is insured.",
+        expectation="invariant",
+        apply=_INSURANCE.apply,
+        check=_INSURANCE.check,
+    ),
+    Perturbation(
+        name="language",
+        title="Patient's language",
+        description="A sentence says that the patient of a case speaks another language, through an interpreter.",
+        expectation="invariant",
+        apply=_LANGUAGE.apply,
+        check=_LANGUAGE.check,
+    ),
+)
+"""Counterfactual patients, in the order of lists."""
