@@ -46,7 +46,7 @@ def test_both_intervals_of_the_mean_hold_their_level(size: int) -> None:
         assert found.again.high - found.again.low < found.mean.high - found.mean.low
     assert abs(covered / SIMULATED - 0.95) < TOLERATED
     assert abs(covered_again / SIMULATED - 0.95) < TOLERATED
-    # Of independent instances the variance splits as p(1 - p) / 4 against the variance of p; missing samples add a little.
+    # Of independent instances, the variance splits as p(1 - p) / 4 against that of p; missing samples add a little.
     if size == 1:
         assert np.mean(shares) == pytest.approx(_expected_share(), abs=0.05)
 
