@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from medhelm.analysis.means import Floats
-from medhelm.domain import Instance, Reference, Run, Tier
+from medhelm.domain import Floor, Instance, Reference, Run, Tier
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import HALF
@@ -25,11 +25,13 @@ from medhelm.results.gate import CORRECTED
 from medhelm.results.options import RunFilter
 from medhelm.results.releases import InstanceScores, read_instance_scores
 from medhelm.results.runs.answers import Options, read_answers, read_options
+from medhelm.results.runs.cells import with_floors
 from medhelm.results.runs.selection import filter_runs
 from medhelm.scoring.answers.number import read_number
 from medhelm.scoring.answers.text import normalize_keeping_meaning
 from medhelm.scoring.metric import AnswerReader
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import load_runs, read_columns, read_references
 from medhelm.storage.store import Store, open_store, stored_folder
 
@@ -156,6 +158,11 @@ class AskedRun:
     def scores(self, ids: Sequence[str]) -> Floats:
         """Return scores from 0 (worst) to 1 (best), nan if missing; failures that the model caused are the worst."""
         return np.clip(self._scores.in_order(self._scores.shown, ids), 0.0, 1.0)
+
+    def below(self, floors: Sequence[Floor]) -> Mapping[Floor, Floats]:
+        """Return 1.0 for each instance whose completion is below a floor, in the order of `ids`."""
+        ((_, scored),) = read_all([self.run], CORRECTED.scoring)
+        return with_floors(self._scores.cell, self.run, floors, scored, CORRECTED.scoring).floors
 
     @cached_property
     def metric_title(self) -> str:
