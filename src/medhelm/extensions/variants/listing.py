@@ -126,6 +126,6 @@ def _find(dataset: Dataset, instance_id: str) -> Instance | None:
 def _lines(benchmark: Benchmark, instance: Instance) -> list[str]:
     """Return the lines of prompt and references."""
     prompt = render(benchmark, instance)
-    lines = [line for message in prompt.messages for line in (f"[{message.role}]", *message.content.splitlines())]
+    lines = [line for message in prompt.messages for line in (f"[{message.role}]", *message.text.splitlines())]
     references = [f"reference{'' if one.correct else ' (wrong)'}: {one.text}" for one in instance.references]
     return [*lines, *references]
