@@ -13,7 +13,7 @@ from medhelm.domain import Benchmark, Instance
 from medhelm.domain.variant import asked_in_words
 from medhelm.errors import UserError
 from medhelm.extensions.variants.perturbations import GROUPS, perturbations
-from medhelm.extensions.variants.report import REACTIONS
+from medhelm.extensions.variants.types import REACTIONS
 from medhelm.results.formats.fields import Field, fields_json, fields_table
 
 

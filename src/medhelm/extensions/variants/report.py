@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError
 from medhelm.extensions.variants.asked_runs import find_families
 from medhelm.extensions.variants.positions import PositionResult, position_result
+from medhelm.extensions.variants.repeats import PassRate
 from medhelm.extensions.variants.robustness import (
     MARGIN,
     PerturbationResult,
@@ -22,6 +23,7 @@ from medhelm.extensions.variants.robustness import (
     repeated_result,
 )
 from medhelm.extensions.variants.thresholds import ThresholdResult, threshold_results
+from medhelm.extensions.variants.types import REACTIONS
 from medhelm.results.comparable import BASELINE
 from medhelm.results.formats.fields import (
     Field,
@@ -32,20 +34,12 @@ from medhelm.results.formats.fields import (
     table_of,
 )
 from medhelm.results.formats.sections import ResultSection, SectionTable
-from medhelm.results.formats.tables import MISSING, decimal, estimate_text, p_text, percent, with_interval
+from medhelm.results.formats.tables import decimal, estimate_text, p_text, percent, with_interval
 from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
 from medhelm.results.runs.selection import short_names
 
 LISTED = 4
 """Most names in a sentence."""
-
-REACTIONS: Mapping[str, str] = {
-    "invariant": "same answer",
-    "must_change": "new answer",
-    "must_abstain": "no answer",
-    "": MISSING,
-}
-"""Expectation -> the reaction, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +234,15 @@ PERTURBATION_FIELDS: list[Field[PerturbationResult]] = [
 ]  # fmt: skip
 """A perturbation of one model on one benchmark."""
 
+PASS_FIELDS: list[Field[PassRate]] = [
+    Field("k", lambda one: one.k, kind="whole number", meaning="Number of samples."),
+    Field("any", lambda one: one.any_right, kind="interval", meaning="pass@k: at least one of k samples is right."),
+    Field("all", lambda one: one.all_right, kind="interval", meaning="pass^k: all of k samples are right."),
+    Field("n", lambda one: one.any_right.n, kind="whole number", meaning="Instances with k scored samples."),
+    Field("n_left_out", lambda one: one.any_right.n_failed, kind="whole number", meaning="Other instances."),
+]
+"""Pass rates of k samples."""
+
 REPEAT_FIELDS: list[Field[RepeatedResult]] = [
     Field("model", lambda one: one.model, kind="text", heading="Model"),
     Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark", text=lambda one: one.title),
@@ -259,11 +262,7 @@ REPEAT_FIELDS: list[Field[RepeatedResult]] = [
           meaning="Standard deviation of the expected scores of instances."),
     Field("sd_samples", lambda one: one.mean.sd_samples, is_wide=True, heading="SD of samples",
           meaning="Standard deviation of the samples of one instance."),
-    Field("pass", lambda one: [{"k": p.k, "any": p.any_right.value, "any_low": p.any_right.low,
-                                "any_high": p.any_right.high, "all": p.all_right.value, "all_low": p.all_right.low,
-                                "all_high": p.all_right.high, "n": p.any_right.n, "n_left_out": p.any_right.n_failed}
-                               for p in one.passes], kind="object",
-          meaning="By k: pass@k (`any`, at least one of k samples is right) and pass^k (`all` are), with intervals."),
+    list_field("pass", PASS_FIELDS, lambda one: one.passes),
     Field("pass_at_k", lambda one: one.passes[-1].any_right if one.passes else None, kind="interval", in_json=False,
           missing="no instance has k samples", heading="pass@k",
           text=lambda one: _pass_text(one, all_right=False), meaning="At least one of k samples is right."),
