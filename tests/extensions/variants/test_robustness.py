@@ -175,7 +175,7 @@ def test_scripted_models_come_out_as_what_they_are(medhelm: Medhelm, store: Path
 
 def test_tables_in_every_format_and_refusals(medhelm: Medhelm, store: Path) -> None:
     shown = succeeded(medhelm("robustness", "--store", store)).out
-    assert "prefers options in place A" in shown
+    assert "prefers place A: it chooses it 75 percentage points more often" in shown
     assert "Not measured: Expected calibration error" in shown
     assert "http" not in shown
     flat = succeeded(medhelm("robustness", "--store", store, "--show", "repeats", "--format", "csv", "--k", "2")).out

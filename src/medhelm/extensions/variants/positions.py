@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.significance import LEVEL
-from medhelm.analysis.means import BootstrapResult, Clusters, Floats, bootstrap_statistic, estimate
+from medhelm.analysis.means import BootstrapResult, Clusters, Floats, bootstrap_statistic, estimate, wilson_interval
 from medhelm.benchmarks.prompts import LETTERS
 from medhelm.domain import Estimate
 from medhelm.extensions.variants.asked_runs import AskedRun, RunFamily
@@ -161,9 +161,11 @@ def position_bias(
 
     p_value = _permutation_p(questions, n_places)
     drawn = bootstrap_statistic(len(questions), spread, np.random.default_rng(SEED), clusters=clusters)
-    if drawn.low is not None:
-        low = max(drawn.low, 0.0) if p_value <= LEVEL else 0.0
-        drawn = BootstrapResult(value=drawn.value, low=low, high=drawn.high)
+    if drawn.low is not None and drawn.high is not None:
+        # Other questions that no draw can hold: a share up to the upper Wilson limit of 0 in n.
+        unseen = wilson_interval(0, len(questions))[1] if drawn.low == drawn.high else 0.0
+        low = max(drawn.low - unseen, 0.0) if p_value <= LEVEL else 0.0
+        drawn = BootstrapResult(value=drawn.value, low=low, high=min(drawn.high + unseen, 1.0))
     return tuple(excess(np.ones((1, len(questions))))[0].tolist()), drawn, p_value
 
 

@@ -140,8 +140,9 @@ def _about(model: str, report: RobustnessReport) -> Iterator[str]:
         yield f"{model}: {_equivalence_sentence(own, report.margin)}"
     for one in report.perturbations:
         if one.model == model and one.reacted:
-            share, reaction = estimate_text(one.reacted), REACTIONS[one.expectation]
-            yield f"{model} on {one.title}, {one.perturbation}: gives the {reaction} it should in a share of {share}."
+            share = estimate_text(one.reacted)
+            reaction = f"{'the' if one.expectation == 'must_change' else ''} {REACTIONS[one.expectation]}".strip()
+            yield f"{model} on {one.title}, {one.perturbation}: gives {reaction}, as it should, in a share of {share}."
     for position in report.positions:
         if position.model == model:
             yield f"{model} on {position.title}: {_position_sentence(position)}"
@@ -158,28 +159,31 @@ def _about(model: str, report: RobustnessReport) -> Iterator[str]:
 
 def _equivalence_sentence(own: Sequence[PerturbationResult], margin: float) -> str:
     by_verdict = group_by(own, lambda one: one.verdict)
-    met, others = by_verdict.get("met", []), by_verdict.get("not met", [])
-    text = f"scores stay within {decimal(margin)} under {len(met)} of {plural(len(own), 'perturbation')}"
+    met, others, undecided = (by_verdict.get(word, []) for word in ("met", "not met", "undecided"))
+    text = f"on {len(met)} of {plural(len(own), 'set')} of perturbed questions, scores stay within {margin:g}"
     if others:
-        text += f"; not under {listed([_named(one) for one in others], LISTED)}"
-    if undecided := by_verdict.get("undecided", []):
+        shown = [f"{one.perturbation} on {one.title}, {estimate_text(one.change)}" for one in others]
+        text += f"; they do not on {len(others)} ({listed(shown, LISTED)})"
+    if undecided:
         known = [one.n_needed for one in undecided if one.n_needed]
-        needs = f", which needs up to about {max(known):,} instances each" if known else ""
-        text += f"; undecided under {listed([_named(one) for one in undecided], LISTED)}{needs}"
+        needs = f" (about {_range(known)} instances would decide)" if known else ""
+        text += f"; {len(undecided)} {'is' if len(undecided) == 1 else 'are'} undecided{needs}"
     return f"{text}."
 
 
-def _named(one: PerturbationResult) -> str:
-    return f"{one.perturbation} on {one.title} ({estimate_text(one.change)})"
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _position_sentence(one: PositionResult) -> str:
     p = p_text(one.p_value)
     if not one.is_biased:
         return f"no preference for the place of an option is found in {plural(one.n_orders, 'order')} (p {p})."
+    points = f"{100 * max(one.excess):.0f} percentage points"
     return (
-        f"prefers options in place {one.preferred}, which it chooses {percent(max(one.excess))} too often (p {p}); "
-        f"{estimate_text(one.all_right)} of the questions are right in all {plural(one.n_orders, 'order')}."
+        f"prefers place {one.preferred}: it chooses it {points} more often than the correct option is there (p {p}). "
+        f"A share of {estimate_text(one.all_right)} is right in all {plural(one.n_orders, 'order')}."
     )
 
 
@@ -345,9 +349,8 @@ def _value_text(one: ThresholdResult) -> str | None:
 
 def tables(report: RobustnessReport) -> dict[str, tuple[str, list[Field[Any]], Sequence[Any]]]:
     """Return name -> caption, fields and rows of each table that is not empty."""
-    margin = decimal(report.margin)
     found: dict[str, tuple[str, list[Field[Any]], Sequence[Any]]] = {
-        "perturbations": (f"Perturbations, margin {margin}", PERTURBATION_FIELDS, report.perturbations),
+        "perturbations": (f"Perturbations, margin {report.margin:g}", PERTURBATION_FIELDS, report.perturbations),
         "repeats": ("Repeats", REPEAT_FIELDS, report.repeats),
         "positions": ("Order of options", POSITION_FIELDS, report.positions),
         "thresholds": (
@@ -372,7 +375,8 @@ def to_text(report: RobustnessReport, names: Sequence[str], format: str) -> str:
 def not_measured(report: RobustnessReport) -> list[str]:
     """Return the thresholds that the store cannot answer, with the commands that would measure them."""
     return [
-        f"Not measured: {one.threshold.title} ({one.threshold.shown}). `{one.threshold.command}`"
+        f"Not measured: {one.threshold.title}, {one.threshold.shown}. It needs {one.threshold.needs}: "
+        f"`{one.threshold.command}`."
         for one in report.thresholds
         if not one.model
     ]
