@@ -72,6 +72,13 @@ VARIANTS = "medhelm.variants"
 `expand(dataset: Dataset, settings: Settings) -> list[Dataset]` returns the data sets that a command evaluates.
 """
 
+SECTIONS = "medhelm.sections"
+"""Group of extensions alone: functions that add a section to reports, cards and the site.
+
+Each is `function(stores: Sequence[Path], options: BoardOptions) -> ResultSection | None`, and returns None if there is
+nothing to show.
+"""
+
 EXTENSIONS = Path(__file__).parent.parent / "extensions"
 """Folder with one folder for each extension."""
 

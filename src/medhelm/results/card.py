@@ -49,6 +49,7 @@ from medhelm.results.export import (
     judges_cost,
     select_for_export,
 )
+from medhelm.results.formats.sections import read_sections
 from medhelm.results.formats.studies import study_sentences
 from medhelm.results.jury import judge_sentences, total_tallies
 from medhelm.results.options import NO_DOCUMENT, USUAL, BoardOptions, DocumentOptions
@@ -177,6 +178,7 @@ def card_of(
         data_use=data_sentences(found),
         settings=_settings_in_words(runs),
         findings=findings(named),
+        sections=read_sections(folders, replace(options, tier=selection.tier)),
         limits=limits(selection, board, names),
         versions={
             name: ", ".join(found) or (__version__ if name == "medhelm" else platform.python_version())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import plural
 from medhelm.results.formats.fields import plain_json
+from medhelm.results.formats.sections import ResultSection, section_in_markdown
 from medhelm.results.formats.tables import (
     MISSING,
     NUMERIC,
@@ -212,6 +213,8 @@ class Card:
     """Setting -> its value, as text."""
     findings: Sequence[str]
     """Sentences on significant differences."""
+    sections: Sequence[ResultSection]
+    """Findings of extensions; empty without any."""
     limits: Sequence[str]
     """Sentences on limitations."""
     versions: Mapping[str, str]
@@ -252,11 +255,13 @@ WORDS: Mapping[str, str] = {
 
 
 def as_json(card: Card) -> dict[str, Any]:
-    """Return the card as JSON; without keys on ratings by clinicians where there are none."""
+    """Return the card as JSON; without keys on ratings and sections where there are none."""
     content = {"medhelm_card": FORMAT, **plain_json(card)}
     for part in (content, *content["models"]):
         if not part["clinicians"]:
             del part["clinicians"]
+    if not card.sections:
+        del content["sections"]
     return content
 
 
@@ -269,6 +274,7 @@ def to_markdown(card: Card) -> str:
     lines += _sections_in_markdown(front_sections(card))
     for heading, rows, headers in tables(card):
         lines += [f"## {heading}", "", render(rows, headers, format="md")]
+    lines += [section_in_markdown(one) for one in card.sections]
     lines += _sections_in_markdown(sections(card))
     command = re.sub(r"(?m)^ *(?=`{3})", "    ", printable(card.command))  # no line of it ends the block
     lines += ["## Command", "", "```", command, "```", "", *(f"- {text}" for text in places(card))]
@@ -549,6 +555,7 @@ def to_html(card: Card) -> str:
         front=front_sections(card),
         results=first,
         tables=others,
+        added=card.sections,
         sections=sections(card),
         places=places(card),
         is_number=_is_number,

@@ -47,6 +47,8 @@ from medhelm.results.agreement import BASELINES
 from medhelm.results.card_view import render_html
 from medhelm.results.comparable import BASELINE, select_runs
 from medhelm.results.formats.drawing import PICTURES, check_installed, render_picture
+from medhelm.results.formats.fields import plain_json
+from medhelm.results.formats.sections import ResultSection, read_sections, section_in_markdown, tables_in_html
 from medhelm.results.formats.studies import study_line
 from medhelm.results.formats.tables import (
     SAMPLE_WARNING,
@@ -142,6 +144,8 @@ class ReportInputs:
     """Sentences on the judges."""
     data_use: Sequence[str] = ()
     """Sentences on where the data went."""
+    sections: Sequence[ResultSection] = ()
+    """Findings of extensions."""
 
 
 def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportInputs:
@@ -185,6 +189,7 @@ def _with_runs(found: ReportInputs, request: ReportRequest, *, with_costs: bool)
         release=_release_line(request, counted, options),
         judging=judge_sentences(request.stores, counted, options),
         data_use=data_sentences(data_use(request.stores)),
+        sections=read_sections(request.stores, options),
     )
     if with_costs:
         names = names_in(runs)
@@ -484,6 +489,7 @@ def _manifest(page: ReportIndex) -> dict[str, Any]:
         "figures": {figure.key: {"title": figure.title, "words": figure.words} for figure in page.figures},
         "not_made": dict(page.not_made),
         "findings": findings(page.board),
+        **({"sections": plain_json(page.inputs.sections)} if page.inputs.sections else {}),
     }
 
 
@@ -697,6 +703,7 @@ def to_markdown(page: ReportIndex) -> str:
     parts += above
     parts += [f"{markdown(table, level=2)}\n{_links_of_table(table, page.table_formats)}" for table in page.tables]
     parts += [_figure_in_markdown(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
+    parts += [section_in_markdown(one) for one in page.inputs.sections]
     return "\n".join([*parts, *below])
 
 
@@ -729,6 +736,7 @@ def to_html(page: ReportIndex) -> str:
         below=below,
         tables=[(one, _table_in_html(one), _layout(one)) for one in page.tables],
         figures=[(figure, _address(page.pictures.get(figure.key, {}))) for figure in page.figures],
+        sections=[(one, tables_in_html(one)) for one in page.inputs.sections],
     )
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 
 from medhelm.domain import Benchmark, Instance
 from medhelm.domain.variant import Expectation
+
+REACTIONS: Mapping[str, str] = {
+    "invariant": "same answer",
+    "must_change": "new answer",
+    "must_abstain": "no answer",
+    "": "–",
+}
+"""Expectation -> the reaction, in words."""
 
 
 def _accept(original: Instance, changed: Instance, benchmark: Benchmark) -> str:  # noqa: ARG001

@@ -170,6 +170,7 @@ ROUTES: tuple[Route, ...] = (
     Route(name="judges", path="/judges", handler="pages.judges:page", menu="Judges"),
     Route(name="benchmark_judges", path=f"{BENCHMARK}/judges", handler="pages.judges:benchmark_page"),
     Route(name="data", path="/data", handler="pages.data_use:page", menu="Where data went"),
+    Route(name="sections", path="/sections", handler="pages.sections:page"),
     Route(name="running", path="/running", handler="pages.running:running_page", menu="Running", only_served=True),
     Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
     Route(name="stop", path="/running/{evaluation}", handler="pages.running:stop_page", only_served=True),

@@ -32,6 +32,7 @@ from medhelm.extensions.web.board_charts import (
 from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
 from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.running import start_page
+from medhelm.extensions.web.pages.sections import has_sections
 from medhelm.extensions.web.site import (
     PARAMETERS,
     BoardSelection,
@@ -195,6 +196,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "own_benchmarks": {
             column.benchmark for column in board.columns if column.benchmark in site.definitions or results == "own"
         },
+        "has_sections": results != "published" and has_sections(site),
         "links": lambda chart, kinds=(): chart_links(request, "leaderboard_chart", chart, selection.parameters, kinds),
     }
     return Page(template="leaderboard.html", title=heading_of(board, choices), values=values)

@@ -1,0 +1,204 @@
+"""Position bias: whether a model prefers options for their place, from the same questions in several orders.
+
+A model without a preference chooses by content alone: in which order it gave which answer is then chance. So the
+answers of each question are permuted over its orders, and the counts of chosen places are compared with their mean over
+permutations by chi-square. All permutations stay within a question, and so within its cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medhelm.analysis.comparison.significance import LEVEL
+from medhelm.analysis.means import BootstrapResult, Clusters, Floats, bootstrap_statistic, estimate, wilson_interval
+from medhelm.benchmarks.prompts import LETTERS
+from medhelm.domain import Estimate
+from medhelm.extensions.variants.asked_runs import AskedRun, RunFamily
+
+ORDERS = "options_"
+"""Beginning of the names of perturbations that change the order of options."""
+
+PERMUTATIONS = 999
+"""Permutations of the test."""
+
+SEED = 0
+"""Seed of permutations and bootstrap draws, so that a report repeats itself."""
+
+Ints = NDArray[np.intp]
+"""Array of whole numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordering:
+    """The answers of one question in several orders of its options."""
+
+    instance: str
+    """Id of the instance."""
+    places: Sequence[Mapping[str, int]]
+    """Order -> text of an option -> its place, from 0."""
+    chosen: Sequence[str]
+    """Order -> text of the chosen option."""
+    key: str
+    """Text of the correct option."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionResult:
+    """One model on one benchmark whose options were shown in several orders."""
+
+    model: str
+    """Name of the model, with its setting."""
+    benchmark: str
+    """Id of the benchmark."""
+    title: str
+    """Name of the benchmark for people."""
+    n_orders: int
+    """Orders in which options were shown."""
+    accuracy: Estimate
+    """Mean score over all orders."""
+    all_right: Estimate
+    """Share of instances that are right in every order."""
+    excess: tuple[float, ...]
+    """Place -> how often it was chosen, minus how often the key was there, as shares of all readable answers."""
+    spread: BootstrapResult
+    """Difference between the largest and the smallest of these; its interval begins at 0 unless the test finds a
+    bias."""
+    p_value: float
+    """P-value of the permutation test."""
+
+    @property
+    def is_biased(self) -> bool:
+        """True if the test finds a preference for places."""
+        return self.p_value <= LEVEL
+
+    @property
+    def preferred(self) -> str:
+        """Letter of the place that is chosen too often."""
+        return LETTERS[int(np.argmax(self.excess))]
+
+
+def position_result(family: RunFamily) -> PositionResult | None:
+    """Return accuracy over all orders and position bias; None without other orders, or if no options are read."""
+    runs = [run for name, run in sorted(family.perturbed.items()) if name.startswith(ORDERS)]
+    orders = [AskedRun(run) for run in (family.plain, *runs)]
+    plain = orders[0]
+    if not runs or not plain.options:
+        return None
+    shown = set().union(*(one.options for one in orders[1:]))
+    ids = [one for one in plain.ids if one in plain.options and one in shown]
+    clusters = plain.clusters(ids)
+    scores = np.stack([one.scores(ids) for one in orders], axis=1)
+    known = ~np.isnan(scores)
+    n_known = known.sum(axis=1)
+    right = np.where(known, scores, 0.0)
+    means = np.where(n_known > 0, right.sum(axis=1) / np.maximum(n_known, 1), np.nan)
+    every = np.where(n_known > 0, (np.where(known, scores, 1.0).min(axis=1) >= 1).astype(float), np.nan)
+    accuracy, all_right = (estimate(values, clusters, low=0.0, high=1.0) for values in (means, every))
+    questions = [found for one in ids if (found := _ordering(one, orders))]
+    if accuracy is None or all_right is None or not questions:
+        return None
+    named = dict(zip(ids, clusters, strict=True))
+    bias = position_bias(questions, [named[one.instance] for one in questions])
+    return PositionResult(
+        model=family.model,
+        benchmark=family.plain.benchmark,
+        title=family.plain.title,
+        n_orders=len(orders),
+        accuracy=accuracy,
+        all_right=all_right,
+        excess=bias[0],
+        spread=bias[1],
+        p_value=bias[2],
+    )
+
+
+def _ordering(instance: str, orders: Sequence[AskedRun]) -> Ordering | None:
+    """Return the readable answers of a question in several orders; None if there are fewer than two."""
+    places, chosen, key = [], [], ""
+    for one in orders:
+        options, label = one.options.get(instance), one.chosen.get(instance)
+        if options is None or not label or len(options.correct) != 1 or len(set(options.texts)) < len(options.texts):
+            continue
+        places.append({text: place for place, text in enumerate(options.texts)})
+        chosen.append(options.texts[options.labels.index(label)])
+        key = options.texts[options.labels.index(options.correct[0])]
+    if len(places) < 2 or any(set(one) != set(places[0]) for one in places):
+        return None
+    return Ordering(instance=instance, places=places, chosen=chosen, key=key)
+
+
+def position_bias(
+    questions: Sequence[Ordering], clusters: Clusters = None
+) -> tuple[tuple[float, ...], BootstrapResult, float]:
+    """Return the excess of each place, its spread with an interval, and the p-value of the permutation test.
+
+    `clusters`: names of the clusters of the questions.
+    """
+    n_places = max(len(one.places[0]) for one in questions)
+    chosen, keys = (
+        np.stack([np.bincount(_places(one, answers), minlength=n_places) for one, answers in pairs]).astype(float)
+        for pairs in (
+            [(one, one.chosen) for one in questions],
+            [(one, [one.key] * len(one.chosen)) for one in questions],
+        )
+    )
+
+    def excess(weights: Floats) -> Floats:
+        """Return the excess of each place in each resample, shape (m, places)."""
+        totals = (weights @ chosen).sum(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            found: Floats = (weights @ chosen - weights @ keys) / totals
+        return found
+
+    def spread(weights: Floats) -> Floats:
+        found = excess(weights)
+        result: Floats = found.max(axis=1) - found.min(axis=1)
+        return result
+
+    p_value = _permutation_p(questions, n_places)
+    drawn = bootstrap_statistic(len(questions), spread, np.random.default_rng(SEED), clusters=clusters)
+    if drawn.low is not None and drawn.high is not None:
+        # Other questions that no draw can hold: a share up to the upper Wilson limit of 0 in n.
+        unseen = wilson_interval(0, len(questions))[1] if drawn.low == drawn.high else 0.0
+        low = max(drawn.low - unseen, 0.0) if p_value <= LEVEL else 0.0
+        drawn = BootstrapResult(value=drawn.value, low=low, high=min(drawn.high + unseen, 1.0))
+    return tuple(excess(np.ones((1, len(questions))))[0].tolist()), drawn, p_value
+
+
+def _places(one: Ordering, texts: Sequence[str]) -> list[int]:
+    return [places[text] for places, text in zip(one.places, texts, strict=True)]
+
+
+def _permutation_p(questions: Sequence[Ordering], n_places: int) -> float:
+    """Return the p-value of the chi-square test; see the module."""
+    rng = np.random.default_rng(SEED)
+    observed, expected, drawn = np.zeros(n_places), np.zeros(n_places), np.zeros((PERMUTATIONS, n_places))
+    for size in sorted({len(one.chosen) for one in questions}):
+        # Place, in each order, of the answer that was given in each order.
+        tables = np.array(
+            [
+                [[places[text] for text in one.chosen] for places in one.places]
+                for one in questions
+                if len(one.chosen) == size
+            ]
+        )
+        observed += np.bincount(np.diagonal(tables, axis1=1, axis2=2).ravel(), minlength=n_places)
+        expected += np.bincount(tables.ravel(), minlength=n_places) / size
+        rows = np.arange(size)
+        for draw in range(PERMUTATIONS):
+            given = rng.permuted(np.broadcast_to(rows, (len(tables), size)), axis=1)
+            taken = np.take_along_axis(tables, given[:, :, None], axis=2)
+            drawn[draw] += np.bincount(taken.ravel(), minlength=n_places)
+    shown = expected > 0
+    chi_square = _chi_square(observed[None, shown], expected[shown])[0]
+    at_least = int((_chi_square(drawn[:, shown], expected[shown]) >= chi_square - 1e-9).sum())
+    return (1 + at_least) / (1 + PERMUTATIONS)
+
+
+def _chi_square(counts: Floats, expected: Floats) -> Floats:
+    found: Floats = ((counts - expected) ** 2 / expected).sum(axis=1)
+    return found
