@@ -82,8 +82,8 @@ COLUMNS = {
     "checksum": "INTEGER",
 }
 """Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC; `reasoning_text` is the
-reasoning beside the text, NULL for none, and so are `token_logprobs`; `checksum` is NULL in a row found damaged. New ones come before it, with a
-default."""
+reasoning beside the text, and `token_logprobs` as in `domain.token_logprobs`, both NULL for none; `checksum` is NULL in
+a row found damaged. New ones come before it, with a default."""
 
 _READ = [name for name in COLUMNS if name != "digest"]
 
