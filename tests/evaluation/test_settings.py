@@ -10,11 +10,12 @@ import pytest
 
 from medhelm.domain import Jury, Model, Shard
 from medhelm.domain.option_fields import option_of
+from medhelm.domain.variant import setting_in_words
 from medhelm.evaluation.settings import MEASUREMENT, Settings, repeating_words, settings_of, stored_settings
 
 OTHER: dict[str, Any] = {
     "rubric": "extended", "verification_codes": False, "limit": 3, "subset": 4, "seed": 5, "sample": "all",
-    "tier": "sample", "own_data": True,
+    "tier": "sample", "own_data": True, "prompt": "terse", "temperature": 0.7,
 }  # fmt: skip
 """Setting that changes what is measured -> another value than its default."""
 
@@ -24,7 +25,10 @@ def run_of(settings: Settings, n_judges: int = 0, needed: int = 0) -> Any:
     judges = tuple(Model(name=f"j{i}", provider="openai", remote_name=f"j{i}") for i in range(n_judges))
     jury = SimpleNamespace(jury=Jury(judges=judges, min_judges=needed)) if judges else None
     stored = {"max_tokens": 5, **stored_settings(settings)}
-    return SimpleNamespace(settings=stored, tier=settings.tier, rubric=settings.rubric, jury_result=jury)
+    setting = setting_in_words(prompt=settings.prompt, temperature=settings.temperature)
+    return SimpleNamespace(
+        settings=stored, setting=setting, variant="", tier=settings.tier, rubric=settings.rubric, jury_result=jury
+    )
 
 
 @pytest.mark.parametrize("name", MEASUREMENT)

@@ -13,7 +13,7 @@ import pytest
 
 from medhelm.domain import Estimate, Instance, JuryResult, Message, Model, Origin, Prompt, Reference, Run
 from medhelm.domain.result import LeftOut, Remedy
-from medhelm.results.comparable import left_out_remarks, select_runs
+from medhelm.results.comparable import left_out_remarks, select_runs, temperature_remarks
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import create
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect
@@ -178,18 +178,25 @@ def test_the_largest_comparable_group_counts(
     assert [(one.reason, one.command.removeprefix("medhelm ")) for one in found.left_out] == left_out
 
 
-@pytest.mark.parametrize(("own", "others"), [(0.7, None), (None, 0.8)])
-def test_a_temperature_of_the_user_is_named_as_such(own: float | None, others: float | None, tmp_path: Path) -> None:
-    """To repeat the run alone would change nothing."""
-    runs = []
-    for name, temperature in (("a", others), ("b", others), ("x", own)):
-        model = make_model(name, parameters={} if temperature is None else {"temperature": temperature})
-        runs.append(stored(tmp_path / "s", name, **COLD, estimates=MEAN, resolved_model=model))
-    (remark,) = left_out_remarks(select_runs(("", run) for run in runs).left_out)
-    assert f"sampled at temperature {own or 0}, the others at {others or 0}" in str(remark)
-    assert str(remark).endswith(
-        f"Set `temperature: {others or 0}` in models.yaml for it; then `medhelm run toy --model x` brings it in."
-    )
+@pytest.mark.parametrize(
+    ("settings", "parameters"),
+    [({}, {"temperature": 0.7}), ({"setting": "temperature=0.7", "temperature": 0.7}, {})],
+    ids=["models.yaml", "--temperature"],
+)
+def test_a_temperature_of_the_user_is_a_row_of_its_own(
+    settings: dict[str, Any], parameters: dict[str, Any], tmp_path: Path
+) -> None:
+    """No command would bring the model in: the user wants it at this temperature."""
+    hot = make_model("x", parameters=parameters)
+    runs = [
+        stored(tmp_path / "s", "a", **COLD, estimates=MEAN),
+        stored(tmp_path / "s", "b", **COLD, estimates=MEAN),
+        stored(tmp_path / "s", "x", estimates=MEAN, resolved_model=hot, settings={**COLD["settings"], **settings}),
+    ]
+    found = select_runs(("", run) for run in runs)
+    assert (len(found.runs), list(found.left_out)) == (3, [])
+    (remark,) = temperature_remarks(found.runs)
+    assert str(remark) == "Sampled at another temperature than the others (0): x at 0.7."
 
 
 def test_a_run_that_was_stopped_does_not_count_and_is_named(tmp_path: Path) -> None:

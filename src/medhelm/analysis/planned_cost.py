@@ -75,6 +75,8 @@ class PlanRow:
     """Model or judge."""
     role: Literal["model", "judge"]
     """Model under test or judge."""
+    asked: str = ""
+    """Setting and variant of the instances, such as `perturb=typos`; empty for the usual way."""
     requests: int
     """Number of requests; without the data, the number in the definition, or 0 if unknown."""
     cached: int

@@ -220,7 +220,7 @@ run_options = add_options(
     click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks),
     options_of(RunInputs, "inputs", "models"),
     options_of(JuryOptions, "judging"),
-    options_of(Settings, "settings", "measurement"),
+    options_of(Settings, "settings", "measurement", "variants"),
     options_of(RunInputs, "inputs", "like"),
     options_of(Settings, "settings", "sending", "spending", "service"),
     scoring_option,

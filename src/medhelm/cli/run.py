@@ -115,8 +115,21 @@ def check_names(names: Sequence[str], like: Sequence[Path], settings: Settings) 
         raise UserError("name a BENCHMARK, or a HELM run with --like. `medhelm benchmarks list` shows all benchmarks.")
     if like and settings.tier == "sample":
         raise UserError("--like and --tier sample cannot be combined: a HELM run has no sample rows.")
+    changed = [flag for flag, is_given in _ways_of_asking(settings).items() if is_given]
+    if like and changed:
+        raise UserError(f"--like and {changed[0]} cannot be combined: the prompts of a HELM run are sent as they are.")
     if like and settings.subset:
         raise UserError("--like and --subset cannot be combined: the prompts of a HELM run are its selection.")
+
+
+def _ways_of_asking(settings: Settings) -> dict[str, bool]:
+    """Return the options that change how instances are asked -> whether they are given."""
+    return {
+        "--prompt": bool(settings.prompt),
+        "--temperature": settings.temperature != 0,
+        "--repeat": settings.repeat > 1,
+        "--perturb": bool(settings.perturb),
+    }
 
 
 def check_rubric(benchmarks: Sequence[Benchmark], rubric: str, jury: Jury | None, like: Sequence[Path]) -> None:

@@ -488,7 +488,7 @@ def _print_effect(shared: Shared, effect: RemovalEffect) -> None:
 @click.command()
 @click.argument("benchmark", shell_complete=shell_completion.benchmarks)
 @click.argument("instance")
-@options_of(RunFilter, "wanted", "models", "excluded", "since")
+@options_of(RunFilter, "wanted", "models", "excluded", "variants", "since")
 @scoring_option
 @output_option
 @shared_options("store", "json")

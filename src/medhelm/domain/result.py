@@ -116,8 +116,6 @@ class Remedy:
     """HELM run whose prompts are used, instead of names of benchmarks."""
     sends_nothing: bool = False
     """True if it needs no new completion."""
-    preparation: str = ""
-    """Change to make before the command, as the beginning of a sentence; empty for none."""
 
     def command(self, benchmarks: Sequence[str]) -> str:
         """Return the command for these benchmarks.

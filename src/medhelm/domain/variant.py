@@ -45,14 +45,22 @@ def setting_in_words(*, prompt: str, temperature: float) -> str:
     return ", ".join([*parts, *([f"temperature={temperature:g}"] if temperature else [])])
 
 
+def asked_in_words(settings: Mapping[str, Any]) -> str:
+    """Return the setting and the variant that the settings of a run name; empty for the usual way.
+
+    >>> asked_in_words({"setting": "temperature=0.7", "variant": "repeat=2"})
+    'temperature=0.7, repeat=2'
+    """
+    return ", ".join(text for key in (SETTING, VARIANT) if (text := settings.get(key)))
+
+
 def run_name(model: str, settings: Mapping[str, Any], *, is_sampled: bool) -> str:
     """Return the name of the model in a run: with its setting and its variant in brackets, if it has any.
 
-    `is_sampled`: False for models in this process that read no prompt, and have no settings.
+    `is_sampled`: False for models in this process that read no prompt, and have no setting.
 
     >>> run_name("openai/x", {"setting": "temperature=0.7", "variant": "repeat=2"}, is_sampled=True)
     'openai/x [temperature=0.7, repeat=2]'
     """
-    setting = settings.get(SETTING) if is_sampled else ""
-    parts = [text for text in (setting, settings.get(VARIANT)) if text]
-    return f"{model} [{', '.join(parts)}]" if parts else model
+    asked = asked_in_words(settings) if is_sampled else settings.get(VARIANT)
+    return f"{model} [{asked}]" if asked else model

@@ -752,7 +752,8 @@ class BatchSubmitter:
         for dataset in self._judged():
             benchmark = dataset.benchmark
             for model, provider in self.models:
-                provider.prepare(benchmark.name, dataset)
+                if not dataset.variant:
+                    provider.prepare(benchmark.name, dataset)
                 for _, instance, request in self._requests(dataset, model):
                     completion = self._known(model, provider, request, benchmark)
                     if completion is None or completion.failure or is_blank(completion):

@@ -29,7 +29,7 @@ class FreshRuns:
 
     def start_of(self, model: Model, dataset: Dataset) -> str:
         """Return the start of a fresh run; empty if completions of any age will do."""
-        return self.starts.get((name_in_run(dataset, model), dataset.benchmark.name), "")
+        return self.starts.get((name_in_run(dataset.settings, model), dataset.benchmark.name), "")
 
     def ended(self, runs: Sequence[Run]) -> None:
         """Note that the evaluation ended with these runs.
@@ -80,7 +80,7 @@ def expected_fresh_runs(
 def _keys(datasets: Sequence[Dataset], models: Sequence[Model], settings: Settings) -> dict[tuple[str, str], RunKey]:
     """Return the key of each run whose model is called; baselines and replayed files have no age."""
     return {
-        (name := name_in_run(dataset, model), dataset.benchmark.name): RunKey.of(
+        (name := name_in_run(dataset.settings, model), dataset.benchmark.name): RunKey.of(
             dataset.benchmark.name, name, dataset.tier, model.digest, run_settings(dataset, model, settings)
         )
         for model in models

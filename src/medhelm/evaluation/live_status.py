@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Model
 from medhelm.evaluation.recorder import RunRecorder
+from medhelm.evaluation.requests import name_in_run
 from medhelm.evaluation.scheduler import Scheduler, StopSwitch
 from medhelm.models.budget import Budget
 from medhelm.storage.store import Store
@@ -159,7 +160,7 @@ class _Publisher:
             recorder = found.get((model.name, dataset))
             if recorder is None:
                 yield RunProgress(
-                    model=model.name,
+                    model=name_in_run(dataset.settings, model),
                     benchmark=dataset.benchmark.name,
                     state="waiting",
                     n=len(dataset.positions),
@@ -198,7 +199,7 @@ def _progress_of(recorder: RunRecorder, rate: _Rate, unusable: Mapping[str, str]
     judges = recorder.jury.judges if recorder.jury else {}
     per_s = rate.add(recorder.done, totals.requests_cached)
     return RunProgress(
-        model=recorder.model.name,
+        model=recorder.name,
         benchmark=recorder.benchmark.name,
         state="running" if recorder.run is None else "ended" if recorder.done else "waiting",
         n=recorder.n,

@@ -15,6 +15,7 @@ from medhelm.benchmarks.data.sampling import named_sample
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Benchmark, Completion, Failure, Instance, Jury, Model, Request, Rubric
 from medhelm.domain.text import listed, plural
+from medhelm.domain.variant import asked_in_words
 from medhelm.errors import ErrorCollector, MissingError, ProviderError, StoreError, UserError
 from medhelm.evaluation.context_window import SEEN, ContextFitter, RunHistory, TokenEstimator, judge_in, n_characters
 from medhelm.evaluation.fresh_runs import expected_fresh_runs
@@ -32,7 +33,7 @@ from medhelm.evaluation.session import (
     check_scorable,
     check_shard,
     next_metrics,
-    open_selected,
+    open_variants,
     sent_of,
     with_prices,
 )
@@ -191,20 +192,22 @@ class _Forecast:
         Raises: UserError for the first benchmark whose data is not what it should be.
         """
         found: list[tuple[Benchmark, PendingRequests | str]] = [
-            (benchmark, self.open_and_count(benchmark, data)) for benchmark in benchmarks
+            counted for benchmark in benchmarks for counted in self.open_and_count(benchmark, data)
         ]
         return [*found, *((dataset.benchmark, self.count(dataset)) for dataset in datasets)]
 
-    def open_and_count(self, benchmark: Benchmark, data: Path | None) -> PendingRequests | str:
-        """Count the requests on one benchmark; return why that is impossible if its data is missing.
+    def open_and_count(
+        self, benchmark: Benchmark, data: Path | None
+    ) -> Sequence[tuple[Benchmark, PendingRequests | str]]:
+        """Count the requests on one benchmark, in each way in which it is asked; or return why its data is missing.
 
         Raises: UserError if its data is not what it should be.
         """
         try:
-            dataset = open_selected(benchmark, data, self.settings)
+            datasets = open_variants(benchmark, data, self.settings)
         except MissingError as error:
-            return str(error)
-        return self.count(dataset)
+            return [(benchmark, str(error))]
+        return [(dataset.benchmark, self.count(dataset)) for dataset in datasets]
 
     def count(self, dataset: Dataset) -> PendingRequests:
         """Count the requests on a data set."""
@@ -281,6 +284,7 @@ class _Forecast:
             benchmark=benchmark.name,
             model=model.name,
             role="model",
+            asked=found.asked,
             requests=count.requests,
             cached=count.cached,
             duplicate=count.duplicate,
@@ -327,6 +331,7 @@ class _Forecast:
             benchmark=benchmark.name,
             model=judge.name,
             role="judge",
+            asked=found.asked,
             requests=count.requests,
             cached=count.cached,
             input_tokens=round(tokens.input),
@@ -527,6 +532,8 @@ class PendingRequests:
     """Judge -> its requests; empty without judges."""
     token_samples: dict[str, JudgeTokenSample]
     """Judge -> its prompts in an earlier run."""
+    asked: str = ""
+    """Setting and variant of the instances; empty for the usual way."""
     n_references: int = 0
     """Number of instances with a reference."""
     reference_characters: int = 0
@@ -587,8 +594,9 @@ class PendingCounter:
             to_models={model.name: PendingModelRequests() for model in self._models},
             to_judges={judge.name: PendingJudgeRequests() for judge in judges},
             token_samples={judge.name: sample for judge in judges if (sample := self._token_sample(judge, benchmark))},
+            asked=asked_in_words(dataset.settings),
         )
-        for provider in self._local.values() if judged else ():
+        for provider in self._local.values() if judged and not dataset.variant else ():
             provider.prepare(benchmark.name, dataset)
         seen: set[int] = set()  # not the prompts themselves: some benchmarks have hundreds of megabytes of them
         fresh = self._fresh_runs([dataset])

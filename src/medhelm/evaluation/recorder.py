@@ -72,7 +72,7 @@ class RunRecorder:
         """
         self.model, self.dataset, self.metrics, self.settings = model, dataset, metrics, settings
         self.benchmark, self.origin = dataset.benchmark, origin
-        self.name = name_in_run(dataset, model)
+        self.name = name_in_run(settings, model)
         """Name of the model in the run."""
         run_id = identity(dataset.benchmark, dataset.digest, model, settings, jury)
         self.shard = _run_shard(dataset.shard, run_id, dataset.n) if dataset.shard else None

@@ -112,7 +112,7 @@ def replay_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> li
         if run.failures.get(FailureCode.NO_REPLAY) and not (run.n_not_asked or is_part):
             from medhelm.models.providers.replay import Replay  # lazy: few runs replay completions
 
-            provider = providers.get(run.model)
+            provider = providers.get(run.model_name)
             remarks.append(provider.unused(run.benchmark) if isinstance(provider, Replay) else "")
     return list(filter(None, remarks))
 
@@ -132,7 +132,7 @@ async def server_remarks(runs: Iterable[Run], providers: Mapping[str, Provider])
 
     from medhelm.models.model_check import probe  # with all that asks servers, which leaderboards do not need
 
-    by_model = group_by(runs, lambda run: run.model)
+    by_model = group_by(runs, lambda run: run.model_name)
     probes = []
     for model, found in by_model.items():
         n_cached = sum(run.requests_cached for run in found)

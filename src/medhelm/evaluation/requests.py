@@ -6,7 +6,7 @@ them is found by the others. Prompts that exceed a context window are truncated 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.benchmarks.data.dataset import Dataset
@@ -132,9 +132,9 @@ def sampling_of(dataset: Dataset, model: Model) -> Sampling:
     return Sampling(temperature, dataset.settings.get(REPEAT, 1) - 1, dataset.settings.get("logprobs", False))
 
 
-def name_in_run(dataset: Dataset, model: Model) -> str:
-    """Return the name of a model in its run on a data set, which says how it was asked."""
-    return run_name(model.name, dataset.settings, is_sampled=model.provider not in UNSAMPLED)
+def name_in_run(settings: Mapping[str, Any], model: Model) -> str:
+    """Return the name of a model in a run with these settings, which says how it was asked."""
+    return run_name(model.name, settings, is_sampled=model.provider not in UNSAMPLED)
 
 
 def judge_requests(

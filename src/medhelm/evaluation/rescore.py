@@ -321,7 +321,7 @@ class StoredCompletions(CompletionSource):
 
     def has_run(self, model: Model, dataset: Dataset) -> bool:
         """Return whether there is a run of the model on the benchmark."""
-        return (name_in_run(dataset, model), dataset.benchmark.name) in self._runs
+        return (name_in_run(dataset.settings, model), dataset.benchmark.name) in self._runs
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:
         """Return the harness that the run or its prompts come from; None if that is this one."""
@@ -387,7 +387,7 @@ class StoredCompletions(CompletionSource):
         )
 
     def _run(self, model: Model, dataset: Dataset) -> Run:
-        return self._runs[name_in_run(dataset, model), dataset.benchmark.name]
+        return self._runs[name_in_run(dataset.settings, model), dataset.benchmark.name]
 
     def _published(self, run: Run) -> dict[str, dict[str, _StoredScore]]:
         """Return instance -> metric -> score of the other harness; empty if the completions were made here."""

@@ -18,6 +18,7 @@ from medhelm.domain.completion import UNSAMPLED
 from medhelm.domain.option_fields import words
 from medhelm.domain.result import LeftOut, Remark, Remedy
 from medhelm.domain.text import listed, plural
+from medhelm.domain.variant import asked_in_words
 from medhelm.evaluation.settings import JuryOptions, Settings, jury_options, repeating_words, settings_of
 from medhelm.models.model_names import plain_name
 from medhelm.storage.runs import read_prompt_digests
@@ -87,8 +88,10 @@ class Conditions:
     """False for baselines, which read no prompt."""
     harness: str = ""
     """Harness that the prompts come from; empty for MedHELM."""
+    asked: str = ""
+    """Setting and variant of a run that asked other questions than the benchmark's; its row is named after them."""
     temperature: float | None = None
-    """Sampling temperature; None for reasoning models and servers that take none."""
+    """Sampling temperature; None for reasoning models and servers that take none, and where the user chose one."""
     max_tokens: int | None = None
     """The benchmark's limit on a completion; None for models with a limit of their own."""
 
@@ -140,8 +143,9 @@ def conditions_of(run: Run, *, comparable_only: bool = True) -> Conditions:
         content=content_of(run),
         is_prompted=not run.model.startswith(BASELINE),
         harness=run.origin.harness if run.origin and run.has_imported_prompts else "",
-        temperature=temperature_of(run),
-        max_tokens=_shared_limit(run),
+        asked=asked_in_words(run.settings) if run.is_variant else "",
+        temperature=None if run.setting or _has_own_temperature(run) else temperature_of(run),
+        max_tokens=None if run.is_variant else _shared_limit(run),
     )
 
 
@@ -166,6 +170,26 @@ def temperature_of(run: Run) -> float | None:
     parameters = model.parameters if model else {}
     found = parameters.get("temperature", run.settings.get("temperature"))
     return float(found) if isinstance(found, int | float) else None
+
+
+def _has_own_temperature(run: Run) -> bool:
+    """Return whether the user set the temperature of the model in models.yaml."""
+    return run.resolved_model is not None and "temperature" in run.resolved_model.parameters
+
+
+def temperature_remarks(runs: Mapping[tuple[str, str], Run]) -> list[Remark]:
+    """Return the remark on models that were sampled at other temperatures than most, if there are any.
+
+    `runs`: model and benchmark -> its run.
+    """
+    found = {model: value for (model, _), run in runs.items() if (value := temperature_of(run)) is not None}
+    by_value = group_by(found, found.__getitem__)
+    if len(by_value) < 2:
+        return []
+    usual = max(by_value, key=lambda value: (len(by_value[value]), -value))
+    others = [f"{listed(names, NAMES)} at {value:g}" for value, names in by_value.items() if value != usual]
+    text = f"Sampled at another temperature than the others ({usual:g}): {listed(others)}."
+    return [Remark("temperatures_differ", "", text)]
 
 
 def _shared_limit(run: Run) -> int | None:
@@ -207,7 +231,7 @@ class ConditionsComparison:
         if one.own_data != others.own_data:
             data, theirs_on = ("own", "the published") if one.own_data else ("the published", "own")
             return [Difference("data", f"run on {data} data, the others on {theirs_on} data")]
-        if mine == theirs:
+        if mine == theirs or (one.asked != others.asked and not (one.harness or others.harness)):
             return []
         own, rest = self._read(mine), self._read(theirs)
         if own is None or rest is None:
@@ -375,26 +399,17 @@ def left_out(one: Candidate, group: RunGroup, differences: Sequence[Difference])
     run = one.run
     parts = {difference.part for difference in differences}
     reason = "; ".join(difference.reason for difference in differences)
-    if "temperature" in parts and _are_set_by_user(run):
-        reason += " (its temperature is set in models.yaml)"
     remedy = _find_remedy(one, group, parts)
-    if "temperature" in parts and _are_set_by_user(run, group.example):
-        remedy = replace(remedy, preparation=f"Set `temperature: {group.conditions.temperature:g}` in models.yaml for")
     if one.store:
         remedy = replace(remedy, options=(*remedy.options, "--store", one.store))
     return LeftOut(model=one.model, benchmark=run.benchmark, title=run.title, reason=reason, remedy=remedy)
-
-
-def _are_set_by_user(*runs: Run) -> bool:
-    """Return whether the temperature of one of these models is set in models.yaml, so that a new run repeats it."""
-    return any(run.resolved_model and "temperature" in run.resolved_model.parameters for run in runs)
 
 
 def _find_remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
     """Return the command that gives a model the conditions of the group, or all models the current ones."""
     mine, theirs = one.conditions, group.conditions
     same_data = (mine.content.data, mine.content.limit) == (theirs.content.data, theirs.content.limit)
-    models = (one.run.model,) if group.is_current else ()
+    models = (one.run.model_name,) if group.is_current else ()
     if parts <= {"judges"} and group.is_current:
         return _jury_remedy(one, group)
     if "verification codes" in parts and parts <= RESCORED | {"verification codes"} and same_data:
@@ -426,7 +441,7 @@ def _jury_remedy(one: Candidate, group: RunGroup) -> Remedy:
         *_repeat_option("--without", [judge for judge in mine.judges if judge not in theirs.judges]),
     )
     action: Literal["rejudge", "rescore"] = "rejudge" if missing else "rescore"
-    return Remedy(action=action, models=(one.run.model,), options=options, sends_nothing=not missing)
+    return Remedy(action=action, models=(one.run.model_name,), options=options, sends_nothing=not missing)
 
 
 def _run_remedy(run: Run, group: RunGroup, *, sends_nothing: bool) -> Remedy:
@@ -435,12 +450,12 @@ def _run_remedy(run: Run, group: RunGroup, *, sends_nothing: bool) -> Remedy:
     The cache holds the completions whose requests are unchanged.
     """
     example = group.example
-    models: tuple[str, ...] = (run.model,)
+    models: tuple[str, ...] = (run.model_name,)
     like = ""
     if group.conditions.harness == "helm" and example.origin:
         like = f"{HELM_RUNS}/{example.origin.run}"
     elif not group.is_current:
-        models = tuple(sorted({run.model, *(one.model for one in group.runs.values())}))
+        models = tuple(sorted({run.model_name, *(one.model_name for one in group.runs.values())}))
     options = repeating_words(example)
     return Remedy(action="run", models=models, options=options, like=like, sends_nothing=sends_nothing)
 
@@ -488,8 +503,7 @@ def _remark(groups: Sequence[Sequence[LeftOut]]) -> Remark:
     titles = listed([group[0].title for group in groups], NAMES)
     brings = f"brings {'it' if len(models) == 1 else 'them'} in{' and sends nothing' if remedy.sends_nothing else ''}"
     command = remedy.command([group[0].benchmark for group in groups])
-    first_change = f"{remedy.preparation} {'it' if len(models) == 1 else 'them'}; then " if remedy.preparation else ""
-    text = f"Left out of {titles}: {listed(models, NAMES)} ({first.reason}). {first_change}`{command}` {brings}."
+    text = f"Left out of {titles}: {listed(models, NAMES)} ({first.reason}). `{command}` {brings}."
     return Remark("measured_differently", first.benchmark if len(groups) == 1 else "", text)
 
 

@@ -58,7 +58,7 @@ from medhelm.results.formats.tables import (
 from medhelm.results.leaderboard import LeaderboardInputs, calibrated_inputs, read_inputs, renamed_inputs, suite_of
 from medhelm.results.options import EVERY_RUN, USUAL, BoardOptions, RunFilter
 from medhelm.results.runs.remarks import unfinished_remarks
-from medhelm.results.runs.selection import match_name, matching_names
+from medhelm.results.runs.selection import match_name, matching_names, with_named_variants
 
 
 def compare(
@@ -314,7 +314,7 @@ def _selected_inputs(
 
     Raises: UserError for a name that is unknown or given twice, or if no model was run on the suite.
     """
-    finished = read_inputs(stores, options)
+    finished = read_inputs(stores, with_named_variants(options, names))
     finished = calibrated_inputs(finished, options, stores) if with_ratings else finished
     names = _full_names(names, finished)
     left_out = _left_out_of(finished, names)

@@ -21,7 +21,7 @@ from medhelm.domain.run import completion_remarks
 from medhelm.domain.text import AnyPaths, as_names, as_paths, listed
 from medhelm.errors import UserError
 from medhelm.evaluation.remarks import cut_text_remarks, drift_remarks, truncation_remarks
-from medhelm.results.comparable import default_tier, left_out_remarks, select_runs
+from medhelm.results.comparable import default_tier, left_out_remarks, select_runs, temperature_remarks
 from medhelm.results.options import (
     NO_RATINGS,
     USUAL,
@@ -291,7 +291,7 @@ class LeaderboardInputs:
         keyed = {key: run for key, run in self.runs.items() if key[1] in place and (not models or key[0] in models)}
         runs = sorted(keyed.values(), key=lambda run: place[run.benchmark])
         found = [*imported_remarks(runs, self.rule), *jury_remarks(runs), *truncation_remarks(runs)]
-        found += completion_remarks(runs)
+        found += [*completion_remarks(runs), *temperature_remarks(keyed)]
         found += cut_text_remarks(run for run in runs if run.main_metric in run.cut_texts)
         found += [*drift_remarks(runs), *distant_dates_remarks(keyed)]
         found += [*unknown_metric_remarks(shown, cells), *cluster_remarks(cells, shown)]

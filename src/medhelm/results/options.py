@@ -47,6 +47,12 @@ class RunFilter:
         metavar="BENCHMARK",
         completes="stored_benchmarks",
     )
+    variants: Collection[str] = option(
+        "--variant",
+        "Also runs that asked other questions: a name such as typos, prompt=terse or repeat=2, or all; repeatable.",
+        (),
+        metavar="NAME",
+    )
     since: datetime | None = option(
         "--since",
         "Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
@@ -55,7 +61,7 @@ class RunFilter:
 
     def __post_init__(self) -> None:
         """Accept one name in place of several. Raises: UserError for values that are not names or a time."""
-        for name in ("models", "excluded", "benchmarks"):
+        for name in ("models", "excluded", "benchmarks", "variants"):
             object.__setattr__(self, name, tuple(as_names(getattr(self, name), name)))
         if self.since is not None and not isinstance(self.since, datetime):
             raise UserError(f"`since` must be a datetime. This is not: {shortened(self.since)}.")

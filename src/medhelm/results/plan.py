@@ -44,7 +44,8 @@ def plan_as_json(plan: CostPlan) -> dict[str, Any]:
 
 def _row_json(row: PlanRow) -> dict[str, Any]:
     names = "benchmark model role requests cached duplicate waiting input_tokens output_tokens cost_usd missing"
-    return {**select(row, names), "basis": select(row, "input=input_basis input_error output=output_basis")}
+    asked = {"asked": row.asked} if row.asked else {}
+    return {**select(row, names), **asked, "basis": select(row, "input=input_basis input_error output=output_basis")}
 
 
 def plan_table(plan: CostPlan, format: str = "table") -> str:
@@ -77,7 +78,14 @@ def plan_table(plan: CostPlan, format: str = "table") -> str:
         ]
 
     rows: list[list[Value]] = [
-        [row.benchmark, row.model, row.role, *numbers([row]), "yes" if row.missing else None] for row in plan.rows
+        [
+            row.benchmark,
+            f"{row.model} [{row.asked}]" if row.asked else row.model,
+            row.role,
+            *numbers([row]),
+            "yes" if row.missing else None,
+        ]
+        for row in plan.rows
     ]
     rows.append(["total", None, None, *numbers(plan.rows), None])
     headers = ["benchmark", "model", "role", *counts, *costs, "missing"]

@@ -94,7 +94,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
         label = store_label(path, stores)
         try:
             store = open_store(path)
-            own = intact_runs([*load_runs(store), *load_shards(store)])
+            own = intact_runs([*load_runs(store, variants=True), *load_shards(store)])
             shares, digests = read_usage(own)
             items += [_usage_item(share, label, pricing) for share in [*_without_requests(own, shares), *shares]]
             leftover, n_damaged[store.cache_file] = _leftover_items(store, digests, own, pricing)

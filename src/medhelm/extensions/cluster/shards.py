@@ -167,7 +167,7 @@ def _version_text(versions: Mapping[str, str]) -> str:
 
 def _command(run: Run, index: int, store: Path) -> str:
     """Return the command that evaluates a shard, as far as a run records its options; the data folder it does not."""
-    words = ["medhelm", "run", run.benchmark, "--model", run.model, *repeating_words(run)]
+    words = ["medhelm", "run", run.benchmark, "--model", run.model_name, *repeating_words(run)]
     count = run.shard.count if run.shard else 1
     return shlex.join([*words, "--shard", f"{index}/{count}", "--store", str(store)])
 

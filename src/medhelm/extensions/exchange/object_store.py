@@ -532,7 +532,7 @@ def publish(
     published with other content, and as `filter_runs`; StoreError; MissingError if the object store cannot be used.
     """
     with no_damaged_runs():
-        runs = filter_runs(wanted, [run for run in load_runs(store) if run.is_complete], lambda run: run)
+        runs = filter_runs(wanted, [run for run in load_runs(store, variants=True) if run.is_complete], lambda run: run)
     private = _private_benchmarks(runs, definitions)
     if problem := _missing_consent(private, remote.host, allowed):
         raise UserError(problem)

@@ -66,7 +66,8 @@ class Baseline(Provider):
     def _random(self, request: Request, instance: Instance) -> str:
         """Return a label, or for an open question the correct answer of another instance; "" if none exists."""
         drawn = self._prepared(self._drawn, request.benchmark)
-        rng = Random(f"{self.seed}:{request.benchmark}:{instance.id}")
+        sample = f":{request.sample}" if request.sample else ""
+        rng = Random(f"{self.seed}:{request.benchmark}:{instance.id}{sample}")
         if instance.choices:
             return rng.choice(instance.labels)
         others = [answer for name, answer in drawn if name != instance.id]

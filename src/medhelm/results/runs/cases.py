@@ -16,7 +16,7 @@ from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable import select_runs, store_label
 from medhelm.results.formats.tables import printable
 from medhelm.results.options import EVERY_RUN, RunFilter
-from medhelm.results.runs.selection import filter_runs
+from medhelm.results.runs.selection import choose_variants, filter_runs
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import read_explanations
 from medhelm.storage.privacy import Pseudonyms
@@ -33,7 +33,11 @@ def find_instance(
     Raises: UserError if none of them has the instance.
     """
     opened = [(store_label(path, stores), open_store(path)) for path in stores]
-    runs = [(label, store, run) for label, store in opened for run in intact_runs(load_runs(store))]
+    variants = wanted.variants
+    runs = [
+        (label, store, run) for label, store in opened for run in intact_runs(load_runs(store, variants=bool(variants)))
+    ]
+    runs = choose_variants(variants, runs, lambda one: one[2])
     names = {run.benchmark for _, _, run in runs}
     if benchmark not in names:
         places = ", ".join(map(str, stores))
@@ -45,9 +49,8 @@ def find_instance(
     for label, store, run in filter_runs(wanted, runs, lambda one: one[2]):
         if (record := read_record(run, instance_id)) is None:
             continue
-        prompt = prompt or read_prompt(
-            store.prompts_file(benchmark, run.benchmark_digest, run.data_digest), instance_id
-        )
+        own = read_prompt(store.prompts_file(benchmark, run.benchmark_digest, run.data_digest), instance_id)
+        prompt = prompt or (None if run.is_variant else own)
         judgments = read_explanations(run, instance_id)
         shown = {
             "model": run.model + label,
@@ -57,6 +60,7 @@ def find_instance(
             "tier": run.tier,
             "main_metric": run.main_metric,
             **record,
+            **({"prompt": own} if run.is_variant else {}),
             "cluster": Pseudonyms.of_store(store).of(benchmark, record["cluster"]) if record["cluster"] else "",
         }
         completions.append({**shown, "judgments": judgments} if judgments else shown)

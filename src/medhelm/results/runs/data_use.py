@@ -266,7 +266,7 @@ class _Reader:
 
     def read(self, path: Path) -> None:
         """Add one store."""
-        store, runs = find_store(path), load_runs(open_store(path))
+        store, runs = find_store(path), load_runs(open_store(path), variants=True)
         self._asked, self._known = {}, {}
         self._read_log(store, path.resolve().name, runs)
         for run in runs:

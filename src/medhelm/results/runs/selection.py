@@ -17,7 +17,7 @@ from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import plain_name
 from medhelm.results.comparable import store_label
-from medhelm.results.options import EVERY_RUN, FILTER_FLAGS, RunFilter
+from medhelm.results.options import EVERY_RUN, FILTER_FLAGS, BoardOptions, RunFilter
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import file_name, open_store
 
@@ -25,6 +25,9 @@ from medhelm.storage.store import file_name, open_store
 
 _NAMED = 12
 """Most names in one message."""
+
+ALL_VARIANTS = "all"
+"""Choice of all variants."""
 
 
 class RunFacts(Protocol):
@@ -86,8 +89,39 @@ def load_filtered(stores: Sequence[Path], wanted: RunFilter = EVERY_RUN) -> list
 
     Raises: UserError as `filter_runs`; StoreError as `load_runs`.
     """
-    found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
-    return filter_runs(wanted, found, lambda pair: pair[1])
+    found = [
+        (store_label(path, stores), run)
+        for path in stores
+        for run in load_runs(open_store(path), variants=bool(wanted.variants))
+    ]
+    return filter_runs(wanted, choose_variants(wanted.variants, found, lambda pair: pair[1]), lambda pair: pair[1])
+
+
+def with_named_variants(options: BoardOptions, names: Iterable[str]) -> BoardOptions:
+    """Return options that also read the variant runs whose models are named, as in `openai/x [perturb=typos]`."""
+    brackets = [name.partition(" [")[2].removesuffix("]") for name in names]
+    parts = {part for text in brackets for part in text.split(", ") if part and not part.startswith("temperature=")}
+    variants = tuple(dict.fromkeys((*options.wanted.variants, *sorted(parts))))
+    return replace(options, wanted=replace(options.wanted, variants=variants))
+
+
+def choose_variants(names: Collection[str], items: Sequence[T], run_of: Callable[[T], Run]) -> list[T]:
+    """Leave out the variant runs that no name chooses. Raises: UserError for names that choose none."""
+    parts = [_parts(run) if (run := run_of(item)).is_variant else set() for item in items]
+    known = set().union(*parts)
+    unknown = [name for name in names if name != ALL_VARIANTS and not known & {name, f"perturb={name}"}]
+    if unknown and items:
+        raise UserError(
+            f"--variant: no run of {listed(unknown)}. Variants of these runs: {listed(sorted(known)) or 'none'}."
+        )
+    chosen = known if ALL_VARIANTS in names else {*names, *(f"perturb={name}" for name in names)}
+    return [item for item, own in zip(items, parts, strict=True) if own <= chosen]
+
+
+def _parts(run: Run) -> set[str]:
+    """Return what makes a run a variant, such as `prompt=terse` and `perturb=typos`; its temperature does not."""
+    parts = {part for part in run.setting.split(", ") if part.startswith("prompt=")}
+    return parts | ({run.variant} if run.variant else set())
 
 
 def refuse_filter(wanted: RunFilter) -> None:

@@ -209,4 +209,4 @@ def _failures(scores: Sequence[BenchmarkScore]) -> list[tuple[str, int, list[tup
 
 def command_of(run: Run) -> str:
     """Return the command that makes the same measurement again."""
-    return shlex.join(["medhelm", "run", run.benchmark, "--model", run.model, *repeating_words(run)])
+    return shlex.join(["medhelm", "run", run.benchmark, "--model", run.model_name, *repeating_words(run)])
