@@ -143,10 +143,11 @@ def test_a_file_without_reasoning_is_taken_over_and_damage_in_it_stays_known(pat
         for n in (1, 2):
             put(cache, n, FULL)
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("ALTER TABLE completions DROP COLUMN reasoning_text")
+        for name in ("reasoning_text", "token_logprobs"):
+            connection.execute(f"ALTER TABLE completions DROP COLUMN {name}")
         connection.execute("UPDATE completions SET output = 99 WHERE digest = ?", [digest(2)])
         connection.execute("PRAGMA user_version = 4")
-    thought = replace(FULL, reasoning="A or B?")
+    thought = replace(FULL, reasoning="A or B?", token_logprobs='[["yes",-0.1,{}]]')
     with CacheReader(path) as journal:
         assert (journal.get(digest(1)), journal.get(digest(2))) == (FULL, None)
     with Cache(path) as cache:
@@ -155,7 +156,7 @@ def test_a_file_without_reasoning_is_taken_over_and_damage_in_it_stays_known(pat
     with Cache(path) as cache:
         found = cache.get(digest(3))
         assert found is not None
-        assert (found, found.reasoning) == (thought, "A or B?")
+        assert (found, found.reasoning, found.token_logprobs) == (thought, "A or B?", '[["yes",-0.1,{}]]')
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
@@ -175,6 +176,7 @@ def change(path: Path, assignment: str) -> None:
         *("reported_model = ''", "created = 1600000000.0", "batched = 1", "fingerprint = x'00'"),
         *("refused_parts = 'reason'", "cache_write = 1", "checksum = checksum + 1", "checksum = NULL"),
         "reasoning_text = 'no'",
+        "token_logprobs = 'no'",
         "text = NULL, failure_code = 'refusal'",
     ],
 )

@@ -149,6 +149,8 @@ class Request:
     cheaper; not part of the digest."""
     fresh: str = ""
     """Start of the fresh run that it belongs to, ISO 8601; empty: a completion of any age will do."""
+    logprobs: bool = False
+    """True to ask for the log-probabilities of tokens, which some servers give; such requests have other digests."""
 
     @property
     def shared_prefix(self) -> str:
@@ -188,6 +190,8 @@ class Request:
         ]
         if self.schema is not None and model.structured:
             identity.append([self.schema])
+        if self.logprobs:
+            identity.append(["logprobs"])
         identity += [[mark] for mark in marks]
         return hashlib.sha256(json.dumps(identity, ensure_ascii=True).encode()).digest()
 
@@ -260,6 +264,8 @@ class Completion:
     """Time of arrival in seconds since 1970, UTC; None if unknown, or computed in this process."""
     reasoning: str = field(default="", compare=False, repr=False)
     """Its reasoning, kept apart from the text: never scored, never sent to judges; empty if there is none."""
+    token_logprobs: str = field(default="", compare=False, repr=False)
+    """Log-probabilities of its tokens as JSON, see `domain.token_logprobs`; empty if the server gave none."""
 
     def __post_init__(self) -> None:
         """Replace what is no name."""

@@ -32,6 +32,8 @@ class Sampling(NamedTuple):
     """Sampling temperature; None for models that take none."""
     sample: int = 0
     """Number of the completion among several for the same prompt, from 0."""
+    logprobs: bool = False
+    """True to ask for log-probabilities of tokens."""
 
 
 class ModelRequest(NamedTuple):
@@ -101,6 +103,7 @@ def model_request(
         temperature=float(sampling.temperature or 0.0),
         stop=benchmark.stop,
         sample=sampling.sample,
+        logprobs=sampling.logprobs,
         benchmark=benchmark.name,
         instance=instance,
         shared_characters=shared,
@@ -126,7 +129,7 @@ def completion_limit(benchmark: Benchmark, model: Model) -> int:
 def sampling_of(dataset: Dataset, model: Model) -> Sampling:
     """Return how completions are sampled."""
     temperature: float | None = dataset.settings.get("temperature", 0.0) if model.takes_temperature else None
-    return Sampling(temperature, dataset.settings.get(REPEAT, 1) - 1)
+    return Sampling(temperature, dataset.settings.get(REPEAT, 1) - 1, dataset.settings.get("logprobs", False))
 
 
 def name_in_run(settings: Mapping[str, Any], model: Model) -> str:

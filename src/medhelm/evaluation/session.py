@@ -459,6 +459,8 @@ def open_variants(benchmark: Benchmark, data: Path | None, settings: Settings) -
     dataset = open_selected(benchmark, data, settings)
     if settings.temperature:
         dataset = dataset.asked(temperature=settings.temperature)
+    if settings.logprobs:
+        dataset = dataset.asked(logprobs=True)
     if setting := setting_in_words(prompt=settings.prompt, temperature=settings.temperature):
         dataset = dataset.asked(**{SETTING: setting})
     if not (settings.prompt or settings.repeat > 1 or settings.perturb):

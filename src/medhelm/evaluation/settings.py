@@ -104,6 +104,13 @@ class Settings:
         least=0,
         most=2,
     )
+    logprobs: bool = option(
+        "--logprobs",
+        "Also ask servers for the log-probabilities of tokens, which `medhelm confidence` reads. Completions bought "
+        "without them are requested again.",
+        False,
+        group="measurement",
+    )
     repeat: int = option(
         "--repeat",
         "Request K completions for each instance. The first counts; the others show how much completions vary.",

@@ -35,10 +35,13 @@ if TYPE_CHECKING:
     from medhelm.io.files import CipherKey
 
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Version of the table below, stored in the file's `user_version`."""
 
-ADDED = {"batched": 2, "fingerprint": 2, "refused_parts": 2, "cache_write": 3, "reasoning_text": 5, "checksum": 4}
+ADDED = {
+    "batched": 2, "fingerprint": 2, "refused_parts": 2, "cache_write": 3, "reasoning_text": 5, "token_logprobs": 6,
+    "checksum": 4,
+}  # fmt: skip
 """Column -> the version that added it; older files get it when they are next opened for writing."""
 
 APPLICATION_ID = 0x4D48434A
@@ -75,11 +78,12 @@ COLUMNS = {
     "refused_parts": "TEXT NOT NULL DEFAULT ''",
     "cache_write": "INTEGER NOT NULL DEFAULT 0",
     "reasoning_text": "TEXT",
+    "token_logprobs": "TEXT",
     "checksum": "INTEGER",
 }
 """Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC; `reasoning_text` is the
-reasoning beside the text, NULL for none; `checksum` is NULL in a row found damaged. New ones come before it, with a
-default."""
+reasoning beside the text, and `token_logprobs` as in `domain.token_logprobs`, both NULL for none; `checksum` is NULL in
+a row found damaged. New ones come before it, with a default."""
 
 _READ = [name for name in COLUMNS if name != "digest"]
 
@@ -116,9 +120,10 @@ def checksum(
     Raises: TypeError, ValueError or struct.error for values of other types.
     """
     input_, cached, output, reasoning, latency_s, reported_model, created, batched, fingerprint, *later = others
-    refused, write, beside = later
+    refused, write, *texts = later
     words = f"{model}\0{text}\0{code}\0{message}\0{finish_reason}\0{reported_model}\0{fingerprint}\0{refused}"
-    words += "" if beside is None else f"\0{beside}"  # rows of earlier versions keep their checksum
+    # Rows without these texts have the checksum that they had before there were such columns.
+    words += "".join(f"\0{number or ''}{text}" for number, text in enumerate(texts) if text is not None)
     numbers = _NUMBERS.pack(input_, cached, output, reasoning, batched, write, latency_s, created)
     return zlib.crc32(words.encode(), zlib.crc32(numbers, zlib.crc32(digest)))
 
@@ -474,6 +479,7 @@ def row_of(digest: bytes, completion: Completion, model: str) -> Row:
         _storable(",".join(completion.refused_parameters)),
         _countable(usage.cache_write),
         _storable(completion.reasoning) or None,
+        _storable(completion.token_logprobs) or None,
     )
     return (*row, checksum(*row))
 
@@ -513,7 +519,7 @@ def completion_of_row(
     except (TypeError, ValueError, struct.error):
         return None
     _, text, code, message, finish_reason, input_, cached, output, reasoning, latency_s, reported_model, *later = row
-    created, batched, fingerprint, refused, cache_write, beside, _ = later
+    created, batched, fingerprint, refused, cache_write, beside, token_logprobs, _ = later
     return Completion(
         text=text,
         failure=None if code is None else Failure("provider", code, message),
@@ -528,10 +534,12 @@ def completion_of_row(
         refused_parameters=tuple(filter(None, (refused or "").split(","))),
         received=created,
         reasoning=beside or "",
+        token_logprobs=token_logprobs or "",
     )
 
 
-TEXTS, REPORTED = ("text", "failure_message", "reasoning_text"), ("finish_reason", "reported_model", "fingerprint")
+TEXTS = ("text", "failure_message", "reasoning_text", "token_logprobs")
+REPORTED = ("finish_reason", "reported_model", "fingerprint")
 """Columns with text, and with what a server reports about itself; earlier versions did not encrypt the latter."""
 
 SEALED = {list(COLUMNS).index(name): name.encode() for name in (*TEXTS, *REPORTED)}

@@ -128,6 +128,8 @@ class OptionalParameter(StrEnum):
     """The role of system messages; without it their text goes before the user's first message."""
     SEED = "seed"
     """The seed of the sampling."""
+    LOGPROBS = "logprobs"
+    """The request for log-probabilities of tokens."""
     CACHE = "cache"
     """The mark up to which the prompt is kept in the provider's cache."""
 

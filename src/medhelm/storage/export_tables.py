@@ -64,6 +64,7 @@ RECORDS: Mapping[str, str] = {
 RECORD_TEXTS: Mapping[str, str] = {
     "completion": "VARCHAR",
     "reasoning": "VARCHAR",
+    "token_logprobs": "VARCHAR",
     "failure_message": "VARCHAR",
     "score_failure": "VARCHAR",
 }

@@ -299,4 +299,5 @@ def completion_of(row: Mapping[str, Any], text: str | None) -> Completion:
         refused_parameters=tuple(filter(None, (row.get("refused_parts") or "").split(","))),
         received=row.get("received"),
         reasoning=row.get("reasoning") or "",
+        token_logprobs=row.get("token_logprobs") or "",
     )

@@ -43,6 +43,7 @@ ROW_GROUP = 2048
 CLEARED: Mapping[str, str] = {
     "completion": "CASE WHEN {0} IS NULL THEN NULL ELSE '' END",
     "reasoning": "NULL",
+    "token_logprobs": "NULL",
     "text": "CASE WHEN {0} IS NULL THEN NULL ELSE '' END",
     "failure_message": "CASE WHEN {0} IS NULL THEN NULL ELSE '' END",
     "explanation": "''",

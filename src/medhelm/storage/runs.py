@@ -46,10 +46,11 @@ RECORD_COLUMNS: Mapping[str, str] = {
     "jury_coverage": "DOUBLE",
     "unreadable": "BOOLEAN",
     "reasoning": "VARCHAR",
+    "token_logprobs": "VARCHAR",
 }
 """Columns of every `records.parquet`, before one `METRIC_RULE` column of numbers per metric and rule, and one
 `METRIC_RULE_parts` of JSON where the metric is not a mean of these. Without a jury, its columns are empty; older files
-have no `unreadable` and no `reasoning`, the text that a model wrote before its answer."""
+lack `unreadable`, `reasoning`, the text that a model wrote before its answer, and `token_logprobs`."""
 
 RECORDS = "records.parquet"
 """Name of the file of records in a run's folder."""
@@ -448,6 +449,7 @@ def _row(record: Record) -> dict[str, Any]:
         "jury_coverage": record.jury_verdict and record.jury_verdict.coverage,
         "unreadable": record.is_unreadable,
         "reasoning": record.completion.reasoning or None,
+        "token_logprobs": record.completion.token_logprobs or None,
     }
     for score in record.scores:
         row[score_column(score.metric, score.rule)] = score.value

@@ -64,6 +64,7 @@ _REQUEST: Mapping[str, type] = {
     "benchmark": str,
     "public": bool,
     "fresh": str,
+    "logprobs": bool,
     "shared": int,
 }
 """Key of a request -> its type."""
@@ -163,6 +164,8 @@ def write_request(request: Request, tag: str, *, public: bool) -> str:
         content["benchmark"] = request.benchmark
     if request.fresh:
         content["fresh"] = request.fresh
+    if request.logprobs:
+        content["logprobs"] = True
     if request.shared_characters:
         content["shared"] = request.shared_characters
     return write_json(content)[1:]
@@ -235,6 +238,7 @@ def _read_request(one: Mapping[str, Any], models: Mapping[str, Model]) -> Worker
             schema=one.get("schema"),
             benchmark=one.get("benchmark", ""),
             fresh=one.get("fresh", ""),
+            logprobs=one.get("logprobs", False),
             shared_characters=checked_count("shared", one.get("shared", 0)),
         ),
         one.get("public", False),
@@ -313,6 +317,7 @@ def write_result(number: int, result: ClientResult) -> str:
             "batched": completion.batched,
             "received": completion.received,
             "reasoning": completion.reasoning,
+            "token_logprobs": completion.token_logprobs,
         }
     )
 
@@ -356,6 +361,7 @@ _RESULT: Mapping[str, tuple[type, ...]] = {
     "batched": (bool,),
     "received": (*_AMOUNT, NoneType),
     "reasoning": (str,),
+    "token_logprobs": (str,),
 }
 """Key of a result -> the types of its value."""
 
@@ -410,6 +416,7 @@ def _read_result(one: Mapping[str, Any]) -> ClientResult:
         batched=one["batched"],
         received=one["received"],
         reasoning=one["reasoning"],
+        token_logprobs=one["token_logprobs"],
     )
     if (completion.text is None) is (failure is None):
         raise ValueError("a completion is a text or a failure")

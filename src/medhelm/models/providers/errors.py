@@ -172,11 +172,17 @@ _PARAMETER_NAMES = {
         r"|\bmax_tokens\b(?!.*(?:exceed|large|greater|less|context|length|<=))",
         re.DOTALL,
     ),
+    OptionalParameter.LOGPROBS: lazy_regex(r"\b(?:top_)?log_?prob(?:s|abilities)\b"),
     OptionalParameter.CACHE: lazy_regex(r"cache_control|cache_?point|prompt caching|prompt_cache"),
 }
 """Optional parameter -> its names in messages, the most specific first."""
 
-_ONLY_WHOLE = (OptionalParameter.TEMPERATURE, OptionalParameter.SEED, OptionalParameter.STOP)
+_ONLY_WHOLE = (
+    OptionalParameter.TEMPERATURE,
+    OptionalParameter.SEED,
+    OptionalParameter.STOP,
+    OptionalParameter.LOGPROBS,
+)
 """Parameters that are left out whenever an error names their field: another value would not be the benchmark's."""
 
 SHORT_WAIT_S = 120.0

@@ -177,9 +177,11 @@ class HttpProvider(Provider):
         if all(len(secret) < SHORTEST_KEY for secret in self.dialect.secrets):
             return completion
         failure = completion.failure
+        text = None if completion.text is None else clean(completion.text)
         return replace(
             completion,
-            text=None if completion.text is None else clean(completion.text),
+            text=text,
+            token_logprobs=completion.token_logprobs if text == completion.text else "",
             failure=failure and replace(failure, message=clean(failure.message)),
             finish_reason=clean(completion.finish_reason),
             reported_model=clean(completion.reported_model),

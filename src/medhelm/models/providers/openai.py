@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
+from medhelm.domain.token_logprobs import MOST_ALTERNATIVES, token_logprobs_of
 from medhelm.errors import ProviderError
 from medhelm.io.plugins import CLIENTS, from_extension
 from medhelm.models.provider import LENGTH, OptionalParameter, Provider, ProviderContext, Service
@@ -86,6 +87,8 @@ class ChatCompletions(Dialect):
             found.add(OptionalParameter.CACHE)
         if "seed" not in request.model.parameters:
             found.add(OptionalParameter.SEED)
+        if request.logprobs and "logprobs" not in request.model.parameters:
+            found.add(OptionalParameter.LOGPROBS)
         return frozenset(found)
 
     def payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
@@ -109,6 +112,8 @@ class ChatCompletions(Dialect):
             body["stop"] = list(request.stop)
         if OptionalParameter.SEED in optional:
             body["seed"] = request.sample  # any number, as long as it is the same each time
+        if OptionalParameter.LOGPROBS in optional:
+            body |= {"logprobs": True, "top_logprobs": MOST_ALTERNATIVES}
         if model.reasoning_effort:
             body["reasoning_effort"] = model.reasoning_effort
         if OptionalParameter.CACHE in optional:
@@ -132,8 +137,9 @@ class ChatCompletions(Dialect):
         return read_usage(document.get("usage"))
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
-        """Read the first choice (`read_completion`)."""
-        return read_completion(document, reasons=request.model.reasoning)
+        """Read the first choice (`read_completion`), with log-probabilities if they were asked for."""
+        completion = read_completion(document, reasons=request.model.reasoning)
+        return replace(completion, token_logprobs=_token_logprobs(document)) if request.logprobs else completion
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:
         """Read `{"choices": [{"logprobs": {...}}]}`."""
@@ -196,6 +202,12 @@ def read_completion(body: Mapping[str, Any], *, reasons: bool = False) -> Comple
         reasons=reasons,
         fingerprint=word(body.get("system_fingerprint")),
     )
+
+
+def _token_logprobs(body: Mapping[str, Any]) -> str:
+    """Read `{"choices": [{"logprobs": {"content": [{"token": ..., "logprob": ..., "top_logprobs": [...]}]}}]}`."""
+    choice = min(objects(body.get("choices")), key=_index, default={})
+    return token_logprobs_of(objects(mapping(choice.get("logprobs")).get("content")))
 
 
 def _index(choice: Mapping[str, Any]) -> int:

@@ -70,6 +70,11 @@ _LOOSE_FIELD = lazy_regex(
     r"[\"'](?P<key>[A-Za-z][\w -]{0,40})[\"']\s?:\s{0,4}"
     r"(?:\"(?P<double>[^\"\n]{0,2000})\"?|'(?P<single>[^'\n]{0,2000})'?|(?P<bare>[^\s,}\"'\[{][^,}\n]{0,200}))"
 )
+_CONFIDENCE = lazy_regex(
+    r"\n[^\w\n]{0,8}(?:my |overall )?(?:confid[ae]nce|certainty)(?: level| score| rating)?[*_]*\s?[:=][^\n]{1,60}\s*\Z",
+    re.IGNORECASE,
+)
+"""A last line that states a confidence, which is no part of the answer."""
 _TRIES = 8  # objects, boxes and tags that are examined, from the end
 _LONGEST_MARK = 20_000  # characters
 
@@ -152,6 +157,17 @@ def _unwrap(completion: str) -> str:
     if ">" in text:
         text = _QUOTED_LINE.sub("", text)
     return text
+
+
+def without_confidence(text: str) -> str:
+    """Return a text without a last line that states a confidence.
+
+    >>> without_confidence("Pneumonia\nConfidence: 85%")
+    'Pneumonia'
+    """
+    ending = text[-100:].lower()
+    end = _CONFIDENCE.search(text) if "confid" in ending or "certainty" in ending else None
+    return text[: end.start()].rstrip() if end and text[: end.start()].strip() else text
 
 
 def _strip_start(text: str) -> str:
@@ -340,12 +356,12 @@ def before_next_question(text: str) -> str | None:
 
 
 def before_next_task(completion: str) -> str:
-    """Return a completion without reasoning, and without another question and its answer that the model invents.
+    """Return a completion without reasoning, a stated confidence, and another question and answer that it invents.
 
     >>> before_next_task("J45.909\\n\\nInput: A woman with a rash.\\nOutput: L30.9")
     'J45.909'
     """
-    text = strip_reasoning(completion)
+    text = without_confidence(strip_reasoning(completion))
     following = _NEXT_TASK.search(text)
     if following is None or not _ITS_ANSWER.search(text, following.end()):
         return text

@@ -30,7 +30,13 @@ from medhelm.domain import Instance
 from medhelm.domain.text import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.choice import find_choice
-from medhelm.scoring.answers.text import normalize, normalize_keeping_meaning, strip_reasoning, strip_wrapping
+from medhelm.scoring.answers.text import (
+    normalize,
+    normalize_keeping_meaning,
+    strip_reasoning,
+    strip_wrapping,
+    without_confidence,
+)
 from medhelm.scoring.metric import AnswerReader, Metric, ScoreFunction, correct_references
 
 _Comparison = Callable[[str, str], bool]
@@ -58,7 +64,7 @@ def _corrected(compare: _Comparison) -> ScoreFunction:
         if instance.choices:
             index = _named_option(completion, instance)
             return float(index is not None and _is_correct_text(instance.choices[index], references))
-        answer = strip_reasoning(completion).strip()
+        answer = without_confidence(strip_reasoning(completion)).strip()
         return float(bool(answer) and any(text.strip() and compare(answer, text) for text in references))
 
     return rate
