@@ -19,6 +19,9 @@ Empty if there is none to check, as for another sample of the same prompt."""
 SETTING, VARIANT, REPEAT = "setting", "variant", "repeat"
 """Keys of a run's settings: how all runs of the command were asked, the variant, and the number of the sample."""
 
+JUDGED = "judge="
+"""Start of the names of variants that put stored completions to judges in another way."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
@@ -32,6 +35,8 @@ class Variant:
     """Changes prompt, limits or rubric; None if they stay."""
     instance: Callable[[Instance], Instance | None] | None = None
     """Changes an instance, and returns None if it does not apply to it; None if instances stay."""
+    completion: Callable[[Instance, str], str] | None = None
+    """Changes the text of a stored completion before judges see it; None if completions stay."""
 
 
 def setting_in_words(*, prompt: str, temperature: float) -> str:
