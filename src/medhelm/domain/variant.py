@@ -6,6 +6,8 @@ sample) carry both in their settings, and in brackets in the name of their model
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -37,6 +39,11 @@ class Variant:
     """Changes an instance, and returns None if it does not apply to it; None if instances stay."""
     completion: Callable[[Instance, str], str] | None = None
     """Changes the text of a stored completion before judges see it; None if completions stay."""
+
+    def digest_of(self, data_digest: str) -> str:
+        """Return the digest of a data set after this change. `data_digest`: that of the instances as they are."""
+        identity = [data_digest, self.name, sorted(self.settings.items())]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
 def setting_in_words(*, prompt: str, temperature: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -113,3 +114,39 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_sent(
         medhelm(*command, "--repeat", "2", "--judge", stranger), "nothing to compare with", "Nothing was sent"
     )
     assert server.count == sent
+
+
+def test_biased_judges_come_out_as_what_they_are(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+    benchmark = graded_store(medhelm, server, tmp_path, n=25)
+    store = ("--store", tmp_path / "store")
+    succeeded(medhelm("rejudge", benchmark, "--perturb", "all", "--repeat", "3", *store))
+    found = succeeded(medhelm("jury", "letters", "--robustness", *store, "--json")).json
+    numbers = found["benchmarks"]["letters"]
+    names = {one: f"openai/{one}@{server.url}/v1" for one in JUDGES}
+    shifts = {(one["judge"], one["change"]): one for one in numbers["shifts"]}
+    assert len(shifts) == len(JUDGES) * (len(CHANGES) - 1)  # the completions have no Markdown to remove
+    for (judge, change), one in shifts.items():
+        if judge in (names[FAIR], names[FIRST]):
+            assert one["shift"]["value"] == pytest.approx(0, abs=1e-9)
+            assert one["moved"]["value"] == 0
+        if (judge, change) == (names[LONG], "padding"):
+            assert one["shift"]["low"] > 0
+            assert one["p_adjusted"] < 1e-4
+            assert one["n"] == 50
+    first = shifts[names[FIRST], "criteria_order"]["by_criterion"]
+    assert first["accuracy"]["value"] == pytest.approx(-2)
+    assert first["clarity"]["value"] == pytest.approx(2)
+    repeats = {one["judge"]: one["icc_2_1"]["value"] for one in numbers["repeats"] if one["icc_2_1"]}
+    assert repeats[names[FAIR]] == repeats[names[LONG]] == 1
+    assert repeats[names[FICKLE]] < 0.4
+    ranks = {(one["judge"], one["change"]): one for one in numbers["ranks"]}
+    fair = ranks[names[FAIR], "padding"]
+    assert (fair["n_pairs"], fair["n_kept"], fair["least"]) == (1, 1, 1)
+    assert numbers["length"][names[LONG]]["spearman"]["value"] > 0.9
+    assert any(names[LONG] in one and "higher with padding" in one for one in found["verdict"])
+    assert not any(names[FAIR] in one for one in found["verdict"])
+    table = succeeded(medhelm("jury", "--robustness", *store)).out
+    Path("/tmp/judges/table.txt").write_text(table)
+    assert "judge-long" in table and server.url not in table
+    rows = list(csv.DictReader(succeeded(medhelm("jury", "--robustness", *store, "--format", "csv")).out.splitlines()))
+    assert {row["statistic"] for row in rows} >= {"shift", "moved", "pairs_kept", "icc_2_1", "length_spearman"}

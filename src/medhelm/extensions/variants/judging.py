@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
-from medhelm.domain import Benchmark, Instance
+from medhelm.domain import Benchmark, Instance, Run
 from medhelm.domain.variant import JUDGED, REPEAT, VARIANT, Variant
 from medhelm.errors import ErrorCollector, UserError, suggestion
 from medhelm.evaluation.settings import JuryChange
@@ -234,3 +234,13 @@ def changed_completion(one: JudgingChange, instance: Instance, text: str) -> str
     assert one.text is not None, "it changes completions"
     changed = one.text(text, Random(f"{one.name}:{instance.id}"))
     return changed if one.keeps(text, changed) else text
+
+
+def measuring_variants() -> list[Variant]:
+    """Return all variants in which judges grade changed completions, or by a changed rubric."""
+    return [_variant(one) for one in CHANGES.values()]
+
+
+def repeat_of(run: Run) -> Variant | None:
+    """Return the variant of a run in which judges got the same prompts again; None for other runs."""
+    return _repeat(run.settings[REPEAT]) if run.variant.startswith(JUDGED + REPEATED) else None
