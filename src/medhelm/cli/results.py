@@ -34,6 +34,7 @@ from medhelm.cli.printing import as_shown, print_json, print_remarks
 from medhelm.cli.releases import print_release_comparison, slice_source
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.settings import Settings
+from medhelm.io.plugins import VARIANTS, from_extension
 from medhelm.results.options import BY_PAIRS, BoardOptions, DocumentOptions, DrawOptions, PairOptions, SourceOptions
 
 if TYPE_CHECKING:
@@ -616,6 +617,11 @@ def confusion(
     metavar="NAME=FAMILY",
     help="Developer of a judge or model whose name does not show it; repeatable.",
 )
+@click.option(
+    "--robustness",
+    is_flag=True,
+    help="Show how the judges react to changes that say nothing new, which `medhelm rejudge --perturb` makes.",
+)
 @options_of(BoardOptions, "options", "wanted", "tier", "rule", "pricing")
 @format_option
 @table_options
@@ -628,6 +634,7 @@ def jury(
     options: BoardOptions,
     format_: str,
     families: tuple[str, ...],
+    robustness: bool,
 ) -> int:
     """Measure the quality of the judges.
 
@@ -639,12 +646,17 @@ def jury(
     Examples:
       medhelm jury
       medhelm jury aci_bench --family local/judge=Meta --json
+      medhelm jury aci_bench --robustness
     """
     from medhelm.results import jury as jury_report
     from medhelm.results.jury import analyze_judges
     from medhelm.results.runs.selection import renamed, short_names
 
     shared: Shared = context.obj
+    if robustness:
+        print_robustness = from_extension(VARIANTS, "judge_robustness", extension="variants", what="--robustness")
+        print_robustness(shared.all_stores, _benchmark_ids(shared, names), board_options(shared, options), format_)
+        return 0
     analysis = analyze_judges(
         shared.all_stores,
         _benchmark_ids(shared, names),

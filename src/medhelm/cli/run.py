@@ -552,24 +552,31 @@ def rejudge(
     """Grade stored completions with other judges.
 
     Adds the named judges to the earlier ones, whose judgments are kept. Completions are not generated again. The
-    default is all benchmarks with free-text completions.
+    default is all benchmarks with free-text completions. With --perturb or --repeat, the earlier judges, or those of
+    them that are named, grade the same completions again; `medhelm jury --robustness` compares their grades.
 
     \b
     Examples:
       medhelm rejudge --judge openai/NEW
       medhelm rejudge aci_bench --judge openai/NEW --without openai/OLD
+      medhelm rejudge aci_bench --perturb padding,criteria_order --repeat 3 --max-cost 5
     """
     from medhelm.evaluation.rescore import judged_only
 
     jury = find_judges(shared, replace(judging, min_judges=None), quiet=not change.only)
-    if jury is None:
+    if change.measures_judges and (change.only or change.rubric or judging.min_judges):
+        raise UserError(
+            "--perturb and --repeat measure the judges of stored runs by their rubric: leave out --only, --rubric and "
+            "--min-judges. Nothing was sent."
+        )
+    if jury is None and not change.measures_judges:
         raise UserError("no judges were given. Name them with --judge or --jury. Nothing was sent.")
     benchmarks = _load_stored(shared, names)
     if names and (closed := sorted({b.name for b in benchmarks} - {b.name for b in judged_only(benchmarks)})):
         raise UserError(f"{', '.join(closed)} cannot be judged: its metrics compare completions with references.")
     if change.only:
         note_jury(shared, jury, (), None)
-    change = replace(change, judges=jury.judges, at_least=judging.min_judges)
+    change = replace(change, judges=jury.judges if jury else (), at_least=judging.min_judges)
     return _rejudge_and_print(shared, judged_only(benchmarks), change, models, rule, settings)
 
 

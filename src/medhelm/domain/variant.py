@@ -6,6 +6,8 @@ sample) carry both in their settings, and in brackets in the name of their model
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,6 +20,9 @@ Empty if there is none to check, as for another sample of the same prompt."""
 
 SETTING, VARIANT, REPEAT = "setting", "variant", "repeat"
 """Keys of a run's settings: how all runs of the command were asked, the variant, and the number of the sample."""
+
+JUDGED = "judge="
+"""Start of the names of variants that put stored completions to judges in another way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,13 @@ class Variant:
     """Changes prompt, limits or rubric; None if they stay."""
     instance: Callable[[Instance], Instance | None] | None = None
     """Changes an instance, and returns None if it does not apply to it; None if instances stay."""
+    completion: Callable[[Instance, str], str] | None = None
+    """Changes the text of a stored completion before judges see it; None if completions stay."""
+
+    def digest_of(self, data_digest: str) -> str:
+        """Return the digest of a data set after this change. `data_digest`: that of the instances as they are."""
+        identity = [data_digest, self.name, sorted(self.settings.items())]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
 def setting_in_words(*, prompt: str, temperature: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from math import fsum
@@ -42,7 +43,9 @@ from medhelm.domain import (
     Tier,
 )
 from medhelm.domain.benchmark import is_rubric_file
+from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.text import listed
+from medhelm.domain.variant import JUDGED, REPEAT, VARIANT, Variant
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.recorder import NullListener, RunRecorder
@@ -58,6 +61,7 @@ from medhelm.evaluation.session import (
     without_deleted,
 )
 from medhelm.evaluation.settings import RUBRIC_FILE, Evaluation, JuryChange, Settings, measured_as, settings_of
+from medhelm.io.plugins import VARIANTS, from_extension
 from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric, group_parts
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS, metrics_of
@@ -78,6 +82,7 @@ def rejudge(
 
     Parameters: benchmarks, in their current definition; setup, of whose settings only limits on time, money and
     requests are used: the runs determine the rest; models, names of the models whose runs are scored, all if empty.
+    A change that measures judges makes variants of the plain runs that they graded, and these stay as they are.
     Damaged runs are left out with a warning. Raises, before anything is sent: UserError if there is nothing to score,
     or if data or prompts have changed since the runs; MissingError for missing keys or data.
     """
@@ -87,12 +92,16 @@ def rejudge(
         asked = [
             run
             for run in stored
-            if run.benchmark in names and (not models or run.model in models or run.model_name in models)
+            if run.benchmark in names
+            and (not models or run.model in models or run.model_name in models)
+            and not (run.is_variant if change.measures_judges else run.variant.startswith(JUDGED))
         ]
         chosen = _latest(intact_runs(asked))
         _check_rubric(chosen, benchmarks, change)
         if not chosen:
             raise UserError(_no_runs_message(stored, benchmarks, models))
+        if change.measures_judges:
+            chosen, change = _graded(chosen, change)
         change = replace(change, judges=tuple(with_prices(change.judges)))
         check_models(change.judges, setup.settings, setup.environment, setup.store)
         done = rescored(chosen, benchmarks, change, setup, place)
@@ -117,6 +126,14 @@ def rescored(
         _runner(group, benchmarks, change, replace(setup, settings=measured_as(setup.settings, kind.measured)), source)
         for kind, group in _by_kind(runs, change).items()
     ]
+    if change.measures_judges:
+        variants = from_extension(VARIANTS, "judged", extension="variants", what="--perturb and --repeat")
+        runners = [
+            varied
+            for variant, names in variants(benchmarks, change)
+            for runner in runners
+            if (varied := _varied(runner, variant, names)).datasets
+        ]
     for runner in runners:
         check_consent(runner.datasets, (), change.judges, runner.settings, runner.environment)
     parts: list[Evaluation] = []
@@ -159,7 +176,7 @@ def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
     for run in runs:
         jury = change.applied(run.jury_result.jury if run.jury_result else None)
         before = settings_of(run)
-        codes = _asks_codes(before, change)
+        codes = _asks_codes(run, before, change)
         kind = _Kind(
             replace(before, rubric=change.rubric or before.rubric, verification_codes=codes),
             tuple(judge.name for judge in jury.judges) if jury else (),
@@ -173,10 +190,12 @@ def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
     return found
 
 
-def _asks_codes(before: Settings, change: JuryChange) -> bool:
+def _asks_codes(run: Run, before: Settings, change: JuryChange) -> bool:
     """Return whether judges are asked for verification codes: as the change says, or as those that are kept were."""
     if change.verification_codes is not None:
         return change.verification_codes
+    if change.measures_judges and run.jury_result:  # the same prompts as before, but for the change
+        return run.jury_result.jury.has_codes
     return change.only or before.verification_codes
 
 
@@ -194,6 +213,37 @@ def _latest(runs: Iterable[Run]) -> list[Run]:
             where = (run.origin.harness, run.origin.run, run.origin.completions_made_here) if run.origin else ()
             found[run.model, run.benchmark, run.tier, *where] = run
     return list(found.values())
+
+
+def _graded(runs: Sequence[Run], change: JuryChange) -> tuple[list[Run], JuryChange]:
+    """Return the runs that judges graded, and the change with its judges: those of the runs if it names none.
+
+    Raises: UserError if there are no such runs, or if one was not graded by any of the named judges.
+    """
+    graded = [run for run in runs if run.jury_result]
+    if not graded:
+        raise UserError(
+            "no judge graded these runs. `medhelm rejudge --judge JUDGE` has them graded. Nothing was sent."
+        )
+    known = {judge.name: judge for run in graded for judge in run.judges if judge.name not in change.without}
+    judges = change.judges or tuple(known.values())
+    names = listed([judge.name for judge in judges])
+    if missing := [run for run in graded if not {judge.name for judge in judges} & {one.name for one in run.judges}]:
+        where = listed([f"{run.benchmark} with {run.model}" for run in missing])
+        raise UserError(
+            f"{where}: not graded by {names or 'any judge that is left'}, so there is nothing to compare with. Name a "
+            "judge of these runs. Nothing was sent."
+        )
+    return graded, replace(change, judges=judges)
+
+
+def _varied(runner: EvaluationRunner, variant: Variant, benchmarks: Collection[str]) -> EvaluationRunner:
+    """Return a runner in which judges grade the same completions as a variant says, on these benchmarks."""
+    assert isinstance(runner.stored, StoredCompletions), "it scores stored completions"
+    datasets = [
+        data.varied(variant) for data in runner.datasets if not data.variant and data.benchmark.name in benchmarks
+    ]
+    return replace(runner, datasets=datasets, stored=runner.stored.varied(variant))
 
 
 def _check_rubric(runs: Sequence[Run], benchmarks: Sequence[Benchmark], change: JuryChange) -> None:
@@ -333,6 +383,7 @@ class StoredCompletions(CompletionSource):
         `with_codes`: False if the others are asked for no verification codes.
         """
         self.judges, self.with_codes = judges, with_codes
+        self._variant: Variant | None = None
         self.has_codes = all(run.jury_result.jury.has_codes for run in runs if run.jury_result)
         self._runs = {(run.model, run.benchmark): run for run in runs}
         self._completions: dict[tuple[str, str], dict[str, ClientResult]] = {}
@@ -341,12 +392,19 @@ class StoredCompletions(CompletionSource):
 
     def without(self, folder: Path) -> StoredCompletions:
         """Return a source without the run in a folder."""
-        runs = [run for run in self._runs.values() if run.folder != folder]
-        return StoredCompletions(runs, self.judges, with_codes=self.with_codes)
+        found = copy(self)
+        found._runs = {key: run for key, run in self._runs.items() if run.folder != folder}
+        return found
+
+    def varied(self, variant: Variant) -> StoredCompletions:
+        """Return a source of the same completions for runs in which judges see them as a variant says."""
+        found = copy(self)
+        found._variant, found.judge_sample = variant, variant.settings.get(REPEAT, 1) - 1
+        return found
 
     def has_run(self, model: Model, dataset: Dataset) -> bool:
         """Return whether there is a run of the model on the benchmark."""
-        return (name_in_run(dataset.settings, model), dataset.benchmark.name) in self._runs
+        return self._key(model, dataset) in self._runs
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:
         """Return the harness that the run or its prompts come from; None if that is this one."""
@@ -359,13 +417,19 @@ class StoredCompletions(CompletionSource):
             name: value for name, value in run.settings.items() if name not in ("verification_codes", RUBRIC_FILE)
         }
         settings |= {RUBRIC_FILE: file} if (file := dataset.settings.get(RUBRIC_FILE)) else {}
+        settings |= self._variant.settings if self._variant else {}
         if not self.with_codes:
             return {**settings, "verification_codes": False}
         is_of_0_1_0 = run.jury_result and not run.jury_result.jury.has_codes and settings == run.settings
         return {**settings, "has_codes": True} if is_of_0_1_0 and not (self.judges or run.origin) else settings
 
     def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
-        """Return the metrics of the benchmark; a scale that only another harness knows is that of its scores."""
+        """Return the metrics of the benchmark; a scale that only another harness knows is that of its scores.
+
+        Variants that measure judges have the jury alone.
+        """
+        if self._variant:
+            return [metric for metric in super().metrics(model, dataset, judged=judged) if metric.name == JURY]
         found = []
         known = self._published(self._run(model, dataset))
         for metric in super().metrics(model, dataset, judged=judged):
@@ -384,14 +448,24 @@ class StoredCompletions(CompletionSource):
         run = self._run(model, dataset)
         known = _recent(self._completions, (run.model, run.benchmark), lambda: _completions(run, model))
         if instance.id in known:
-            return known[instance.id]
+            return self._as_shown(instance, known[instance.id])
         missing = Failure(
             "provider", "not_stored", f"the run of {run.model} on {run.benchmark} has no instance {instance.id}"
         )
         return ClientResult(Completion(failure=missing), bool(model.base_url), 0, 0.0)
 
+    def _as_shown(self, instance: Instance, result: ClientResult) -> ClientResult:
+        """Return a completion as judges see it."""
+        change, text = self._variant.completion if self._variant else None, result.completion.text
+        if change is None or not text:
+            return result
+        shown = change(instance, strip_reasoning(text))
+        return replace(result, completion=replace(result.completion, text=shown))
+
     def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:
         """Return the stored completions of the judges that are kept."""
+        if not self.judges:
+            return []
         key = (model, benchmark)
         known = _recent(self._replies, key, lambda: read_replies(self._runs[key]))
         return [reply for judge in self.judges for reply in known.get((instance_id, judge), [])]
@@ -403,7 +477,7 @@ class StoredCompletions(CompletionSource):
         """
         run = self._run(recorder.model, recorder.dataset)
         own = self._published(run).get(instance.id)
-        if own is None:
+        if own is None or self._variant:
             return scores
         before, now = run.jury_result, recorder.jury
         same_jury = before is not None and now is not None and before.jury.judges == now.jury.judges
@@ -414,8 +488,13 @@ class StoredCompletions(CompletionSource):
             for score in scores
         )
 
+    def _key(self, model: Model, dataset: Dataset) -> tuple[str, str]:
+        """Return the key of the stored run: a variant that measures judges has the completions of the plain one."""
+        plain = dataset.asked(**{VARIANT: ""}) if self._variant else dataset
+        return name_in_run(plain, model), dataset.benchmark.name
+
     def _run(self, model: Model, dataset: Dataset) -> Run:
-        return self._runs[name_in_run(dataset.settings, model), dataset.benchmark.name]
+        return self._runs[self._key(model, dataset)]
 
     def _published(self, run: Run) -> dict[str, dict[str, _StoredScore]]:
         """Return instance -> metric -> score of the other harness; empty if the completions were made here."""

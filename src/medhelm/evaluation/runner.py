@@ -61,6 +61,9 @@ class CompletionSource(ABC):
     has_codes: bool = False
     """True if the prompts of these judges asked for verification codes."""
 
+    judge_sample: int = 0
+    """Number of the judges' completions among several for the same prompt, from 0."""
+
     async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:  # noqa: ARG002
         """Do what comes before the first completion; return why the evaluation must end, or ""."""
         return ""
@@ -298,7 +301,8 @@ class EvaluationRunner:
         is_known = None if self.stored else session.client.is_known
         has_codes = not stored or (self.stored is not None and self.stored.has_codes)
         jury, with_codes = replace(self.jury, has_codes=has_codes), self.settings.verification_codes
-        return JudgePanel(jury, providers, ask, replies, is_known, with_codes=with_codes)
+        sample = self.stored.judge_sample if self.stored else 0
+        return JudgePanel(jury, providers, ask, replies, is_known, with_codes=with_codes, sample=sample)
 
 
 @dataclass(slots=True)

@@ -260,12 +260,31 @@ class JuryChange:
         "Whether judges must copy a code from their prompt into each verdict.  [default: as the earlier judges]",
     )
     only: bool = option("--only", "Replace all earlier judges.", False)
+    perturb: tuple[str, ...] = option(
+        "--perturb",
+        "Measure the judges: have them grade the completions again in changed form, which changes no score. Names "
+        "that `medhelm variants` lists for judges, separated by commas, or all.",
+        (),
+        metavar="NAME,...",
+        parse=_names,
+    )
+    repeat: int = option(
+        "--repeat", "Measure the judges: have them grade each completion K times in all.", 1, least=1, most=100
+    )
     without: Collection[str] = option(
         "--without", "Earlier judge to exclude; repeatable.", (), metavar="JUDGE", completes="models"
     )
 
+    @property
+    def measures_judges(self) -> bool:
+        """True if judges grade again what they graded, in runs that are variants of the stored ones."""
+        return bool(self.perturb) or self.repeat > 1
+
     def applied(self, old: Jury | None) -> Jury | None:
         """Return the changed jury; None if it has no judges. Raises: UserError if it is too small."""
+        if self.measures_judges and old:
+            judges = tuple(judge for judge in self.judges if judge.name in {before.name for before in old.judges})
+            return Jury(judges=judges, min_judges=min(old.min_judges, len(judges)))
         named = {judge.name for judge in self.judges}
         before = old.judges if old and not self.only else ()
         kept = [judge for judge in before if judge.name not in named and judge.name not in self.without]

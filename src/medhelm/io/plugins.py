@@ -69,7 +69,9 @@ instances of the benchmark. It returns how many entries it deleted, and may be c
 VARIANTS = "medhelm.variants"
 """Group of extensions alone: functions that ask the instances of a data set in other ways.
 
-`expand(dataset: Dataset, settings: Settings) -> list[Dataset]` returns the data sets that a command evaluates.
+`expand(dataset: Dataset, settings: Settings) -> list[Dataset]` returns the data sets that a command evaluates, and
+`judged(benchmarks: Sequence[Benchmark], change: JuryChange) -> list[tuple[Variant, frozenset[str]]]` the ways in which
+judges grade stored completions again, each with the names of the benchmarks that it applies to.
 """
 
 SECTIONS = "medhelm.sections"

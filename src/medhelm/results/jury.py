@@ -20,7 +20,7 @@ from medhelm.analysis.jury.judges import (
     jury_reliability,
     summarize_jury,
 )
-from medhelm.domain import JURY, Estimate, JudgeTally, Rule, Run, Tier
+from medhelm.domain import JURY, Estimate, JudgeTally, JuryResult, Rule, Run, Tier
 from medhelm.domain.completion import explain_codes
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
@@ -65,7 +65,7 @@ from medhelm.storage.store import DamagedRunError, open_store
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.reliability import RaterAgreement
-    from medhelm.analysis.jury.cells import JudgePanelRanking, JuryWithoutNamed, Ranking
+    from medhelm.analysis.jury.cells import JudgePanelRanking, JudgmentCells, JuryWithoutNamed, Ranking
     from medhelm.analysis.jury.judges import JudgeAgreement, JudgeSummary, JurySummary, LengthBias
 
 
@@ -109,7 +109,7 @@ def analyze_judges(
     UserError
         If nothing was judged, or for an unknown name.
     """
-    choice, tier = _select_judged(stores, benchmarks, options)
+    choice, tier = select_judged(stores, benchmarks, options)
     rule = options.rule
     by_benchmark: dict[str, dict[str, Run]] = {}
     for model, benchmark in sorted(choice.runs, key=lambda key: (suite_sort_key(key[1]), key)):
@@ -167,7 +167,7 @@ def judges_on_benchmark(runs: Sequence[tuple[Run, RunScores]]) -> JuryReliabilit
     return jury_reliability(JudgeScores.stack([(judges, np.concatenate(grades, axis=1), codes.astype(np.intp))]))
 
 
-def _select_judged(
+def select_judged(
     stores: Sequence[Path], benchmarks: Sequence[str], options: BoardOptions
 ) -> tuple[SelectedRuns, Tier]:
     """Return the judged runs that count, and their tier; parameters and errors as `analyze_judges`."""
@@ -232,29 +232,35 @@ def _read_benchmark(
     sheets = []
     for model, run in own.items():
         try:
-            sheets.append(_read_judged_run(model, run, rule))
+            sheets.append(read_judged_run(model, run, rule))
         except DamagedRunError as error:
             leave_out([error])
             text = f"{model} on {run.title} is left out: its judgments cannot be read. Use `medhelm runs remove"
             problems.append(Remark("damaged_judgments", model, f"{text} {run.id[:10]}`, and run it again."))
     if not sheets:
         return None, problems
-    published = rule == "published" and judged.form == "grades"
     bench = JudgedBenchmark(
         benchmark=latest.benchmark,
         title=latest.title,
         rubric=latest.rubric,
-        cells=collect_judgments(
-            sheets,
-            low=judged.low,
-            high=judged.high,
-            mirrored=() if published else judged.lower_is_better,
-        ),
+        cells=judgment_cells(sheets, judged, rule),
         tallies=total_tallies(own[sheet.model] for sheet in sheets),
-        at_least=1 if published else judged.jury.min_judges,
+        at_least=needed_judges(judged, rule),
         families=families,
     )
     return bench, problems
+
+
+def judgment_cells(sheets: Sequence[JudgedRun], judged: JuryResult, rule: Rule) -> JudgmentCells:
+    """Return the judgments of several models on one benchmark, on the scale of `judged`."""
+    is_published = rule == "published" and judged.form == "grades"
+    mirrored = () if is_published else judged.lower_is_better
+    return collect_judgments(sheets, low=judged.low, high=judged.high, mirrored=mirrored)
+
+
+def needed_judges(judged: JuryResult, rule: Rule) -> int:
+    """Return how many judges must have graded a completion for it to have a score."""
+    return 1 if rule == "published" and judged.form == "grades" else judged.jury.min_judges
 
 
 def total_tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
@@ -266,7 +272,7 @@ def total_tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
     return {judge: sum_tallies(own) for judge, own in parts.items()}
 
 
-def _read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
+def read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
     """Read the judgments of one model. By the published rule, grades are truncated to whole numbers."""
     stored = score_column(JURY, rule)
     columns = read_columns(run, ["instance_id", "cluster", "completion", stored])

@@ -6,16 +6,15 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 from medhelm.analysis.agreement.coefficients import Level
+from medhelm.analysis.comparison.preferences import preferences
 from medhelm.extensions.study.measures import (
     LEAST_OF_A_THIRD,
     LEAST_TIMES,
-    RIDGE,
     criterion_agreement,
     drift,
-    preferences,
     unusual_times,
 )
 from tests.support.agreement_by_hand import alpha_by_hand
@@ -128,74 +127,6 @@ def test_false_alarms_of_times_are_rare_and_outliers_are_found(n: int) -> None:
     if n >= 20:
         times[:, 3] = np.exp(4 + 0.5 * 9)
         assert np.mean([3 in unusual_times(own.tolist()) for own in times[:200]]) > 0.95
-
-
-# --- preferences ------------------------------------------------------------------------------------------------------
-
-
-def some_preferences(n: int, seed: int) -> tuple[list[str], list[str], np.ndarray, list[str]]:
-    rng = np.random.default_rng(seed)
-    strengths = {"a": 2.0, "b": 1.0, "c": 0.5}
-    left, right, preferred = [], [], []
-    for _ in range(n):
-        one, other = rng.choice(["a", "b", "c"], 2, replace=False)
-        weights = np.array([strengths[one] * 1.3, strengths[other], 0.6 * np.sqrt(strengths[one] * strengths[other])])
-        left.append(str(one))
-        right.append(str(other))
-        preferred.append([-1, 1, 0][rng.choice(3, p=weights / weights.sum())] * rng.integers(1, 3))
-    return left, right, np.array(preferred, dtype=float), [f"q{place % 40}" for place in range(n)]
-
-
-def test_preferences_are_the_maximum_of_the_likelihood() -> None:
-    left, right, preferred, instances = some_preferences(120, 1)
-
-    def loss(parameters: np.ndarray) -> float:
-        strength, side, tie = dict(zip("abc", parameters[:3], strict=True)), parameters[3], parameters[4]
-        total = RIDGE / 2 * float(parameters @ parameters)
-        for one, other, grade in zip(left, right, preferred, strict=True):
-            logs = [strength[one] + side / 2, strength[other] - side / 2, tie + (strength[one] + strength[other]) / 2]
-            total += float(np.logaddexp.reduce(logs)) - logs[0 if grade < 0 else 1 if grade > 0 else 2]
-        return total
-
-    best = optimize.minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-9}).x
-    strengths, tie = dict(zip("abc", np.exp(best[:3]), strict=True)), np.exp(best[4])
-    found = preferences(left, right, preferred, instances)
-    for share in found.shares:
-        wins = []
-        for other in {"a", "b", "c"} - {share.model}:
-            one, two = strengths[share.model], strengths[other]
-            ties = tie * np.sqrt(one * two)
-            wins.append((one + ties / 2) / (one + two + ties))
-        assert share.value == pytest.approx(np.mean(wins), abs=1e-5)
-        assert share.low is not None and share.high is not None
-        assert 0 <= share.low < share.value < share.high <= 1
-    assert [share.model for share in found.shares] == ["a", "b", "c"]
-    assert sum(share.n for share in found.shares) == 2 * found.n == 240
-    assert found.n_ties == int((preferred == 0).sum())
-    decided = preferred[preferred != 0]
-    assert found.left is not None and found.left.value == pytest.approx((decided < 0).mean())
-
-
-def test_a_model_that_always_wins_has_a_finite_share() -> None:
-    found = preferences(["a"] * 6, ["b"] * 6, np.full(6, -2.0), [f"q{place}" for place in range(6)])
-    assert [share.model for share in found.shares] == ["a", "b"]
-    assert 0.5 < found.shares[0].value < 1
-    assert found.shares[0].value + found.shares[1].value == pytest.approx(1)
-    ties = preferences(["a", "b"], ["b", "a"], np.zeros(2), ["q", "q"])
-    assert [share.value for share in ties.shares] == pytest.approx([0.5, 0.5])
-    assert [share.low for share in ties.shares] == [None, None]
-    assert ties.left is None
-
-
-def test_an_effect_of_the_side_does_not_favor_the_model_that_is_often_on_it() -> None:
-    """Equal models, one of them on the left in two of three pairs, rated by people who like the left one."""
-    rng = np.random.default_rng(5)
-    first = rng.random(3000) < 2 / 3
-    left, right = np.where(first, "a", "b"), np.where(first, "b", "a")
-    preferred = np.where(rng.random(3000) < 0.7, -1.0, 1.0)
-    found = preferences(left.tolist(), right.tolist(), preferred, [f"q{place % 100}" for place in range(3000)])
-    assert found.shares[0].value == pytest.approx(0.5, abs=0.03)
-    assert found.left is not None and found.left.low > 0.6
 
 
 def test_agreement_has_an_interval_from_ten_independent_instances_on() -> None:

@@ -304,22 +304,22 @@ def judge_agreement(cells: JudgmentCells, scores: Floats, rng: np.random.Generat
     if judges < 2:
         return ()
     joint = scores.reshape(judges, -1)
-    on_scores = _agreement_on(SCORE, joint, np.tile(cells.clusters, models), "interval", "quadratic", rng)
+    on_scores = agreement_on(SCORE, joint, np.tile(cells.clusters, models), "interval", "quadratic", rng)
     if cells.points is not None:
         # As it was judged: a harm that is there is met.
         met = replace(cells, grades=np.where(cells.points < 0, 1 - cells.grades, cells.grades))
         values, instance = grades_by_judge(met)
-        on_met = _agreement_on(MET, values, cells.clusters[instance], "nominal", "none", rng)
+        on_met = agreement_on(MET, values, cells.clusters[instance], "nominal", "none", rng)
         on_met = replace(on_met, icc_2_1=None, icc_3_k=None)
         return (on_met, on_scores) if on_scores.n else (on_met,)
     found = []
     for place, criterion in enumerate(cells.criteria):
         values, instance = grades_by_judge(cells, place)
-        found.append(_agreement_on(criterion, values, cells.clusters[instance], "ordinal", "quadratic", rng))
+        found.append(agreement_on(criterion, values, cells.clusters[instance], "ordinal", "quadratic", rng))
     return *found, on_scores
 
 
-def _agreement_on(
+def agreement_on(
     on: str, values: Floats, clusters: Codes, level: Level, weights: Weights, rng: np.random.Generator
 ) -> JudgeAgreement:
     """Compute all coefficients of one table of grades, shape (J, s), whose columns belong to these clusters."""

@@ -188,8 +188,7 @@ class Dataset:
         found = self.asked(**variant.settings)
         if variant.benchmark is not None:
             found.benchmark = variant.benchmark(self.benchmark)
-        digest = hashlib.sha256(json.dumps([self.digest, variant.name, sorted(variant.settings.items())]).encode())
-        found.digest = digest.hexdigest()
+        found.digest = variant.digest_of(self.digest)
         if (change := variant.instance) is None:
             return found
         evaluated, is_held = set(self.positions), self._instances is not None

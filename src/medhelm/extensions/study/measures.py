@@ -1,4 +1,4 @@
-"""Numbers about ratings: agreement by criterion, drift, unusual times, and preferences. Arrays in, numbers out.
+"""Numbers about ratings: agreement by criterion, drift, and unusual times. Arrays in, numbers out.
 
 Flags for an owner have few false alarms: a rater who rates as at the start, at the usual pace, is flagged for drift or
 for a time with a probability of at most 5% (simulated in the tests).
@@ -13,24 +13,12 @@ from functools import partial
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medhelm.analysis.agreement.coefficients import Coefficient, Level, krippendorff_alpha, resampled_alpha
 from medhelm.analysis.agreement.reliability import LEAST_UNITS
-from medhelm.analysis.means import (
-    Clusters,
-    Floats,
-    bootstrap_statistic,
-    cluster_codes,
-    estimate,
-    percentile_interval,
-    resampling_weights,
-    t_quantile,
-)
+from medhelm.analysis.comparison.preferences import DRAWS
+from medhelm.analysis.means import Clusters, Floats, bootstrap_statistic, cluster_codes, estimate, t_quantile
 from medhelm.domain import Estimate
-
-DRAWS = 500
-"""Bootstrap resamples of an interval: the numbers are computed at each look at the page."""
 
 # --- agreement --------------------------------------------------------------------------------------------------------
 
@@ -195,128 +183,3 @@ def unusual_times(seconds: Sequence[float]) -> list[int]:
     unit = float(np.median(apart)) / NormalDist().inv_cdf(0.75)
     limit = NormalDist().inv_cdf(1 - 0.05 / (2 * n)) * (1.03 + 7 / n)
     return [place for place, one in zip(places, apart, strict=True) if unit > 0 and one > limit * unit]
-
-
-# --- preferences ------------------------------------------------------------------------------------------------------
-
-RIDGE = 0.05
-"""Weight of the penalty on squared strengths: it keeps them finite where a model wins or loses always."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WinShare:
-    """Share of comparisons in which raters prefer a model to the others."""
-
-    model: str
-    """Name of the model."""
-    value: float
-    """Mean over the other models of the probability to be preferred, plus half of that of a tie: 0 to 1."""
-    low: float | None
-    """Lower end of the 95% interval; None with too few instances."""
-    high: float | None
-    """Upper end, or None."""
-    n: int
-    """Ratings of pairs with this model."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreferenceResult:
-    """Preferences of raters between models."""
-
-    shares: tuple[WinShare, ...]
-    """Each model, the most preferred first."""
-    n: int
-    """Ratings of pairs."""
-    n_ties: int
-    """Ratings that prefer neither."""
-    left: Estimate | None
-    """Share of the other ratings that prefer the left one: 0.5 without position bias. None if all are ties."""
-
-
-def preferences(
-    left: Sequence[str], right: Sequence[str], preferred: Floats, instances: Sequence[str], *, seed: int = 0
-) -> PreferenceResult:
-    """Fit the model of Bradley and Terry with ties (Davidson 1970, J. Am. Stat. Assoc. 65) and an effect of the side.
-
-    The strengths have a small penalty, see `RIDGE`. The interval is by bootstrap over at least `LEAST_UNITS` instances:
-    it holds for these raters.
-
-    Parameters: left and right, n names of models; preferred, shape (n,), below 0 for the left one, above 0 for the
-    right one, 0 for a tie; instances, n names; seed, of the bootstrap.
-    """
-    models = sorted({*left, *right})
-    sides = np.array([[models.index(one) for one in side] for side in (left, right)])
-    signs = np.sign(np.asarray(preferred, dtype=float))
-    _, codes = np.unique(np.asarray(instances), return_inverse=True)
-    k = int(codes.max()) + 1
-    different, groups = np.unique(np.vstack([sides, signs]), axis=1, return_inverse=True)
-    counts = np.zeros((k, different.shape[1]))
-    np.add.at(counts, (codes, groups.ravel()), 1.0)
-
-    def win_shares(weights: Floats) -> Floats:
-        fitted = _fit(different[:2].astype(np.intp), different[2], weights, len(models))
-        return _win_shares(fitted, len(models))
-
-    values = win_shares(counts.sum(axis=0))
-    drawn = np.empty((0, len(models)))
-    if k >= LEAST_UNITS:
-        resampled = np.concatenate(list(resampling_weights(k, DRAWS, np.random.default_rng(seed))))
-        drawn = np.array([win_shares(own @ counts) for own in resampled])
-    shares = []
-    for place, model in enumerate(models):
-        ends = percentile_interval(drawn[:, place], k) if len(drawn) else (None, None)
-        share = float(values[place])
-        low, high = (None, None) if ends[0] is None else (max(min(ends[0], share), 0.0), min(max(ends[1], share), 1.0))
-        n = int((sides == place).sum())
-        shares.append(WinShare(model=model, value=share, low=low, high=high, n=n))
-    decided = signs != 0
-    names = np.asarray(instances)[decided]
-    return PreferenceResult(
-        shares=tuple(sorted(shares, key=lambda one: -one.value)),
-        n=len(signs),
-        n_ties=int((~decided).sum()),
-        left=estimate((signs[decided] < 0).astype(float), names, low=0.0, high=1.0),
-    )
-
-
-def _fit(sides: NDArray[np.intp], signs: Floats, weights: Floats, n_models: int) -> Floats:
-    """Return the log strengths, the effect of the left side and the log of the tie parameter, by Newton's method.
-
-    Parameters: sides, shape (2, n), places of the models; signs and weights, shape (n,).
-
-    The three outcomes have the log weights a + b / 2 (left), c - b / 2 (right) and t + (a + c) / 2 (tie), a and c being
-    the strengths. The likelihood is concave.
-    """
-    n = len(signs)
-    design = np.zeros((n, 3, n_models + 2))
-    rows = np.arange(n)
-    design[rows, 0, sides[0]] = design[rows, 1, sides[1]] = 1.0
-    design[rows, 2, sides[0]] += 0.5
-    design[rows, 2, sides[1]] += 0.5
-    design[:, 0, n_models], design[:, 1, n_models], design[:, 2, n_models + 1] = 0.5, -0.5, 1.0
-    chosen = np.where(signs < 0, 0, np.where(signs > 0, 1, 2))
-    parameters = np.zeros(n_models + 2)
-    for _ in range(50):
-        logs = design @ parameters
-        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
-        chances /= chances.sum(axis=1, keepdims=True)
-        expected = np.einsum("no,nop->np", chances, design)
-        gradient = weights @ (design[rows, chosen] - expected) - RIDGE * parameters
-        spread = np.einsum("no,nop,noq,n->pq", chances, design, design, weights)
-        spread -= np.einsum("np,nq,n->pq", expected, expected, weights)
-        step = np.linalg.solve(spread + RIDGE * np.eye(n_models + 2), gradient)
-        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
-        parameters += step
-        if np.abs(step).max() < 1e-9:
-            break
-    return parameters
-
-
-def _win_shares(parameters: Floats, n_models: int) -> Floats:
-    """Return for each model the mean over the others of the probability to be preferred, plus half of a tie."""
-    strengths, tie = np.exp(parameters[:n_models]), math.exp(float(parameters[n_models + 1]))
-    ties = tie * np.sqrt(np.outer(strengths, strengths))
-    total = strengths[:, None] + strengths[None, :] + ties
-    wins = (strengths[:, None] + ties / 2) / total
-    found: Floats = (wins.sum(axis=1) - wins.diagonal()) / max(n_models - 1, 1)
-    return found

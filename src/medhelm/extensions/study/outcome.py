@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from medhelm.analysis.agreement.clinician_means import ClinicianMean, RatedCompletion, mean_of_ratings
+from medhelm.analysis.comparison.preferences import PreferenceResult, preferences
 from medhelm.analysis.means import estimate
 from medhelm.domain import Estimate
 from medhelm.domain.study import CardCriterion, CardDesign, CardInstrument, CardRater, StudyCard
@@ -34,7 +35,7 @@ from medhelm.extensions.study import files, progress
 from medhelm.extensions.study.decisions import check_revision
 from medhelm.extensions.study.files import Event, EventKind
 from medhelm.extensions.study.instruments import RUBRIC
-from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResult, preferences
+from medhelm.extensions.study.measures import CriterionAgreement
 from medhelm.extensions.study.plans.identification import identification_findings
 from medhelm.extensions.study.progress import RatedCase, deviations
 from medhelm.extensions.study.types import (

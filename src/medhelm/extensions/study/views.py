@@ -9,9 +9,10 @@ from textwrap import fill
 from typing import Any, NamedTuple
 
 from medhelm.analysis.agreement.clinician_means import ClinicianMean
+from medhelm.analysis.comparison.preferences import PreferenceResult, WinShare
 from medhelm.domain.text import group_title, listed, plural
 from medhelm.extensions.study.instruments import HARM
-from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResult, WinShare
+from medhelm.extensions.study.measures import CriterionAgreement
 from medhelm.extensions.study.outcome import HarmCounts, StudyOutcome
 from medhelm.extensions.study.plans.identification import FINDING_FORM, Finding, FindingKind
 from medhelm.extensions.study.plans.planning import PlannedStudy, RaterWorkload

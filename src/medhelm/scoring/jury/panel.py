@@ -83,9 +83,11 @@ class JudgePanel:
         is_known: IsKnown | None = None,
         *,
         with_codes: bool = True,
+        sample: int = 0,
     ) -> None:
         """`providers`: judge -> provider; a judge without one has only `stored` replies. `is_known`: see
-        `judge_request`. `with_codes`: False to ask for no verification codes.
+        `judge_request`. `with_codes`: False to ask for no verification codes. `sample`: number of the replies among
+        several for the same prompt.
         """
         self.jury, self.providers = jury, providers
         self.unusable: dict[str, str] = {}
@@ -93,7 +95,7 @@ class JudgePanel:
         self._complete = complete
         self._stored = stored
         self._is_known = is_known
-        self._with_codes = with_codes
+        self._with_codes, self._sample = with_codes, sample
         self.room = asyncio.Semaphore(MAXIMUM_JUDGED)
         """Held for each completion that is requested or judged."""
 
@@ -162,7 +164,7 @@ class JudgePanel:
 
     async def _send(self, request: Request, prompt: JudgePrompt, case: _Case, *, attempt: int) -> JudgeVerdict:
         """Send one request. A judge that cannot be used gives a failed reply."""
-        judge = request.model
+        judge, request = request.model, replace(request, sample=self._sample)
         try:
             result = await self._complete(self.providers[judge.name], request, case.benchmark)
         except ModelUnusable as error:

@@ -9,11 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 from medhelm.analysis.agreement.reliability import LEAST_UNITS
+from medhelm.analysis.comparison.preferences import PreferenceResult
 from medhelm.domain import Estimate
 from medhelm.domain.text import duration, listed, plural
 from medhelm.extensions.study.decisions import possible_adjudicators
 from medhelm.extensions.study.files import Event, EventKind
-from medhelm.extensions.study.measures import CriterionAgreement, PreferenceResult
+from medhelm.extensions.study.measures import CriterionAgreement
 from medhelm.extensions.study.outcome import ModelGrade, StudyOutcome
 from medhelm.extensions.study.plans.identification import Finding, FindingKind
 from medhelm.extensions.study.progress import CaseState, Disagreement, RaterProgress, StudyProgress, StudyState, form_of

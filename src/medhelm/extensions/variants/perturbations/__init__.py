@@ -28,6 +28,7 @@ def find_perturbation(name: str) -> Perturbation:
     known = perturbations()
     if name not in known:
         raise UserError(
-            f"--perturb: `{name}` is not a perturbation. {suggestion(name, [*known, *GROUPS])} `medhelm variants` lists all."
+            f"--perturb: `{name}` is not a perturbation. {suggestion(name, [*known, *GROUPS])} "
+            "`medhelm variants` lists all."
         )
     return known[name]

@@ -1,0 +1,151 @@
+"""Judges that grade stored completions again in changed form, and the numbers about them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.domain.variant import JUDGED
+from medhelm.extensions.variants.judging import CHANGES, has_same_words, in_markdown, in_plain_text, padded
+from medhelm.storage.runs import load_runs, read_columns
+from medhelm.storage.store import open_store
+from tests.support.benchmarks.judged import write_benchmark
+from tests.support.biased_judges import FAIR, FICKLE, FIRST, LONG, BiasedJudges
+from tests.support.cli import Medhelm, assert_refused, succeeded
+from tests.support.servers.openai import Server
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("Plan:\nRest at home. Drink water.", "## Plan:\n- **Rest at** home.\n- **Drink water.**"),
+        ("Seen by Dr. Smith at 5 mg. Twice daily.", "- **Seen by** Dr. Smith at 5 mg. Twice daily."),
+        ("- fever\n+ cough", "- fever\n+ cough"),
+        ("| a | b |\n", "| a | b |\n"),
+        ("1. Rest\n2. Sleep", "1. Rest\n2. Sleep"),
+    ],
+)
+def test_markdown_is_added_to_prose_and_lines_with_a_form_of_their_own_keep_it(text: str, marked: str) -> None:
+    assert in_markdown(text, Random(0)) == marked
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("# Plan\n\n- **Rest** at *home*\n* Sleep\n---\nEnd", "Plan\n\nRest at home\nSleep\nEnd"),
+        ("2*3*4 mg and a**b", "2*3*4 mg and a**b"),
+        ("- fever\n+ cough", "- fever\n+ cough"),
+        ("```\n# code\n```", "```\n# code\n```"),
+    ],
+)
+def test_markdown_is_removed_where_it_cannot_be_a_sign_of_its_own(text: str, plain: str) -> None:
+    assert in_plain_text(text, Random(0)) == plain
+
+
+@given(st.text(alphabet="ab.:!-*#+|` \n1", max_size=80))
+def test_no_change_of_style_alters_a_word_and_padding_keeps_the_whole_text(text: str) -> None:
+    for change in (in_markdown, in_plain_text):
+        assert has_same_words(text, change(text, Random(1)))
+    assert text.strip() in padded(text, Random(1))
+
+
+# --- the whole path ---------------------------------------------------------------------------------------------------
+
+
+JUDGES = (FAIR, LONG, FIRST, FICKLE)
+
+
+def graded_store(
+    medhelm: Medhelm, server: Server, folder: Path, *, n: int = 30, judges: Sequence[str] = JUDGES
+) -> Path:
+    """Write a benchmark of `n` questions, have two models answer them and the judges grade that; return its folder."""
+    server.answer_with(BiasedJudges())
+    benchmark = write_benchmark(folder, n=n)
+    named = [f"--judge=openai/{name}@{server.url}/v1" for name in judges]
+    models = [f"--model=openai/model-{name}@{server.url}/v1" for name in "ab"]
+    succeeded(medhelm("run", benchmark, *models, *named, "--store", folder / "store"))
+    return benchmark
+
+
+def test_judges_grade_again_in_runs_of_their_own_and_the_plain_runs_stay(
+    medhelm: Medhelm, server: Server, tmp_path: Path
+) -> None:
+    benchmark = graded_store(medhelm, server, tmp_path, n=4)
+    store = ("--store", tmp_path / "store")
+    before = {path: path.read_bytes() for path in (tmp_path / "store" / "runs").rglob("*") if path.is_file()}
+    sent = server.count
+    command = ("rejudge", benchmark, "--perturb", "all", "--repeat", "3", *store)
+    done = succeeded(medhelm(*command, "--json"))
+    names = [*CHANGES, "repeat_2", "repeat_3"]
+    assert {run["model"].partition("/v1")[2] for run in done.json["runs"]} == {f" [{JUDGED}{name}]" for name in names}
+    # The completions have no Markdown to remove, so these judgments are known; all others are bought, and only once.
+    assert server.count - sent == 2 * 4 * len(JUDGES) * (len(names) - 1)
+    assert {path: path.read_bytes() for path in before} == before
+    sent = server.count
+    succeeded(medhelm(*command))
+    assert server.count == sent
+    opened = open_store(tmp_path / "store")
+    assert len(load_runs(opened)) == 2
+    padded_run = next(run for run in load_runs(opened, variants=True) if run.variant == "judge=padding")
+    assert list(padded_run.estimates["corrected"]) == ["jury"]
+    assert all(re.search(r"\n\nAdvice: rest.*\n\n", text, re.DOTALL) for text in read_columns(padded_run)["completion"])
+    # Judging with a further judge leaves these runs alone.
+    succeeded(medhelm("rejudge", benchmark, "--judge", f"openai/judge-new@{server.url}/v1", *store))
+
+
+def test_what_cannot_be_measured_is_refused_before_anything_is_sent(
+    medhelm: Medhelm, server: Server, tmp_path: Path
+) -> None:
+    benchmark = graded_store(medhelm, server, tmp_path, n=3, judges=(FAIR, LONG))
+    sent, command = server.count, ("rejudge", benchmark, "--store", tmp_path / "store")
+    assert_refused(
+        medhelm(*command, "--perturb", "paddin,shorter"), "`paddin`", "`padding`", "`shorter`", "Nothing was"
+    )
+    assert_refused(medhelm(*command, "--repeat", "2", "--only"), "--only")
+    stranger = f"openai/judge-new@{server.url}/v1"
+    assert_refused(
+        medhelm(*command, "--repeat", "2", "--judge", stranger), "nothing to compare with", "Nothing was sent"
+    )
+    assert server.count == sent
+
+
+def test_biased_judges_come_out_as_what_they_are(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+    benchmark = graded_store(medhelm, server, tmp_path, n=25)
+    store = ("--store", tmp_path / "store")
+    succeeded(medhelm("rejudge", benchmark, "--perturb", "all", "--repeat", "3", *store))
+    found = succeeded(medhelm("jury", "letters", "--robustness", *store, "--json")).json
+    numbers = found["benchmarks"]["letters"]
+    names = {one: f"openai/{one}@{server.url}/v1" for one in JUDGES}
+    shifts = {(one["judge"], one["change"]): one for one in numbers["shifts"]}
+    assert len(shifts) == len(JUDGES) * (len(CHANGES) - 1)  # the completions have no Markdown to remove
+    for (judge, change), one in shifts.items():
+        if judge in (names[FAIR], names[FIRST]):
+            assert one["shift"]["value"] == pytest.approx(0, abs=1e-9)
+            assert one["moved"]["value"] == 0
+        if (judge, change) == (names[LONG], "padding"):
+            assert one["shift"]["low"] > 0
+            assert one["p_adjusted"] < 1e-4
+            assert one["n"] == 50
+    first = shifts[names[FIRST], "criteria_order"]["by_criterion"]
+    assert first["accuracy"]["value"] == pytest.approx(-2)
+    assert first["clarity"]["value"] == pytest.approx(2)
+    repeats = {one["judge"]: one["icc_2_1"]["value"] for one in numbers["repeats"] if one["icc_2_1"]}
+    assert repeats[names[FAIR]] == repeats[names[LONG]] == 1
+    assert repeats[names[FICKLE]] < 0.4
+    ranks = {(one["judge"], one["change"]): one for one in numbers["ranks"]}
+    fair = ranks[names[FAIR], "padding"]
+    assert (fair["n_pairs"], fair["n_kept"], fair["least"]) == (1, 1, 1)
+    assert numbers["length"][names[LONG]]["spearman"]["value"] > 0.9
+    assert any(names[LONG] in one and "higher with padding" in one for one in found["verdict"])
+    assert not any(names[FAIR] in one for one in found["verdict"])
+    table = succeeded(medhelm("jury", "--robustness", *store)).out
+    assert "judge-long" in table and server.url not in table
+    rows = list(csv.DictReader(succeeded(medhelm("jury", "--robustness", *store, "--format", "csv")).out.splitlines()))
+    assert {row["statistic"] for row in rows} >= {"shift", "moved", "pairs_kept", "icc_2_1", "length_spearman"}
