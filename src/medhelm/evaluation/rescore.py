@@ -491,7 +491,7 @@ class StoredCompletions(CompletionSource):
     def _key(self, model: Model, dataset: Dataset) -> tuple[str, str]:
         """Return the key of the stored run: a variant that measures judges has the completions of the plain one."""
         plain = dataset.asked(**{VARIANT: ""}) if self._variant else dataset
-        return name_in_run(plain, model), dataset.benchmark.name
+        return name_in_run(plain.settings, model), dataset.benchmark.name
 
     def _run(self, model: Model, dataset: Dataset) -> Run:
         return self._runs[self._key(model, dataset)]

@@ -25,7 +25,7 @@ from medhelm.results.gate import CORRECTED
 from medhelm.results.options import RunFilter
 from medhelm.results.releases import InstanceScores, read_instance_scores
 from medhelm.results.runs.answers import Options, read_answers, read_options
-from medhelm.results.runs.cells import with_floors
+from medhelm.results.runs.lowest_grades import with_floors
 from medhelm.results.runs.selection import filter_runs
 from medhelm.scoring.answers.number import read_number
 from medhelm.scoring.answers.text import normalize_keeping_meaning

@@ -193,8 +193,6 @@ def _letters_in(text: str) -> list[str]:
 
 # --- letters in prompts -----------------------------------------------------------------------------------------------
 
-_TEMPLATES = ("prompt", "system")
-
 
 def _explained(order: Order, benchmark: Benchmark) -> Benchmark:
     """Return a benchmark whose prompt explains the letters of its fixed options in their new order."""
@@ -203,8 +201,11 @@ def _explained(order: Order, benchmark: Benchmark) -> Benchmark:
     moving = _kinds(benchmark.choices).moving
     n = len(benchmark.choices)
     letters = _letters(LETTERS[:n], _sources(n, moving, order(moving, Random(0))))
-    new = {name: _PAIR.sub(lambda m: letters.get(m[1], m[1]) + m[2], getattr(benchmark, name)) for name in _TEMPLATES}
-    return replace(benchmark, **new)
+    prompt, system = (
+        _PAIR.sub(lambda pair: letters.get(pair[1], pair[1]) + pair[2], text)
+        for text in (benchmark.prompt, benchmark.system)
+    )
+    return replace(benchmark, prompt=prompt, system=system)
 
 
 def _contradicted(instance: Instance, benchmark: Benchmark, *, is_same_for_all: bool) -> str:
@@ -219,7 +220,7 @@ def _contradicted(instance: Instance, benchmark: Benchmark, *, is_same_for_all: 
     def names_option(pair: re.Match[str]) -> bool:
         return pair[1] in own and pair[3].casefold().startswith(own[pair[1]].casefold())
 
-    pairs = [pair for name in _TEMPLATES for pair in _PAIR.finditer(getattr(benchmark, name))]
+    pairs = [pair for text in (benchmark.prompt, benchmark.system) for pair in _PAIR.finditer(text)]
     if pairs and not (is_same_for_all and not benchmark.choice_columns and all(map(names_option, pairs))):
         return "The prompt says what the letters mean, in words that cannot be changed."
     if any(names_option(pair) for text in _texts(instance) for pair in _PAIR.finditer(text)):
