@@ -247,6 +247,12 @@ def _signals_as_ctrl_c() -> Iterator[None]:
     multiple=True,
     help="Benchmark to compare on; repeatable.  [default: all in the reference]",
 )
+@click.option(
+    "--by",
+    metavar="[BENCHMARK:]COLUMN",
+    default="",
+    help="Also compare on each value of this column of the data, and fail if a model got worse on one of them.",
+)
 @click.option("--each", is_flag=True, help="Pass only if every benchmark passes, not just their mean.")
 @click.option("--allow-missing", is_flag=True, help="Pass even if benchmarks of the reference are not compared.")
 @click.option(
@@ -274,7 +280,7 @@ def _signals_as_ctrl_c() -> Iterator[None]:
     metavar="FILE",
     help="Write the result to this file, and print only the verdict.",
 )
-@shared_options("store", "json")
+@shared_options("store", "data", "benchmarks", "json")
 @click.pass_obj
 def gate(
     shared: Shared,
@@ -297,13 +303,15 @@ def gate(
       medhelm gate --against 2026-11 --margin 0.03 --format junit -o gate.xml
       medhelm gate --against previous           after `medhelm run --fresh`
       medhelm gate --against old --model openai/new --baseline-model openai/old
+      medhelm gate --against 2026-11 --by sex
     """
     import json
 
     from medhelm.results.gate import GateOptions, as_json, gate_text, verdict
     from medhelm.results.gate import gate as compare_with
 
-    found = compare_with(shared.store_to_read, against, GateOptions(rule=rule, **choices))
+    source = slice_source(shared) if choices["by"] else None
+    found = compare_with(shared.store_to_read, against, GateOptions(rule=rule, source=source, **choices))
     if shared.json or format_ == "json":
         text = json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n"
     else:
