@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections.abc import Callable
@@ -103,7 +104,7 @@ def test_models_by_bands_of_a_number(medhelm: Medhelm) -> None:
         assert list(own) == list(bands)
         for band, ages in bands.items():
             right = [is_right(name, i) for i in range(N) if age_of(i) in ages]
-            assert own[band] == (len(right), pytest.approx(np.mean(right), abs=1e-6))
+            assert own[band] == pytest.approx((len(right), np.mean(right)), abs=1e-6)
         assert sum(n * value for n, value in own.values()) / N == pytest.approx(
             found[f"replay/{name}.jsonl"]["overall"]["value"], abs=1e-5
         )
@@ -245,3 +246,25 @@ def test_the_definition_lists_its_slices(medhelm: Medhelm, ward: Path) -> None:
     assert "slices        age (below 18, 18 to below 65, 65 or more), name" in shown
     shown = succeeded(medhelm("benchmarks", "show", "medcalc_bench")).out
     assert "slices        Category, Output Type, Note Type, Calculator Name" in shown
+
+
+def test_slices_of_real_data_by_hand(medhelm: Medhelm, data_dir: Path) -> None:
+    """MedCalc-Bench by category: the constant answer 2 is right where it lies within the limits of the row."""
+    succeeded(medhelm("run", "medcalc_bench", "--model", "baseline/majority", "--data", data_dir, "--store", "store"))
+    (records,) = Path("store/runs").rglob("records.parquet")
+    with connect() as connection:
+        query = f"SELECT instance_id, completion FROM read_parquet('{records}')"
+        completions = dict(connection.execute(query).fetchall())
+    assert set(completions.values()) == {"2"}
+    by_hand: dict[str, list[bool]] = {}
+    (table,) = (data_dir / "medcalc_bench").glob("*.csv")
+    with table.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["Row Number"] in completions:
+                is_number = row["Category"] != "date"
+                is_hit = is_number and float(row["Lower Limit"]) <= 2 <= float(row["Upper Limit"])
+                by_hand.setdefault(row["Category"], []).append(is_hit)
+    found = scores(by_column(medhelm, "Category")["baseline/majority"])
+    assert found == {
+        name: pytest.approx((len(hits), np.mean(hits)), abs=1e-6) for name, hits in sorted(by_hand.items())
+    }
