@@ -53,7 +53,7 @@ UNSCORED = "no score"
 SEED = 37
 """Seed of permutations and of the bootstrap."""
 
-USUAL_UNITS = 20
+USUAL_UNITS = 5
 """Units of usual spread that are added to those of a slice, so that few equal scores do not look certain."""
 
 BLOCK = 2_000_000
@@ -216,7 +216,7 @@ def slice_model(
         model=cell.model,
         overall=cell.estimate,
         scores=tuple(scores),
-        gap=_gap(shown, column) if len(shown) > 1 else None,
+        gap=slice_gap(shown, column) if len(shown) > 1 else None,
         p_equal=homogeneity_p(column.normalize(cell.scores), _kept(names, shown), cell.clusters),
     )
 
@@ -363,8 +363,11 @@ class _LabelPermutation:
 # --- the gap between the best and the worst slice ---------------------------------------------------------------------
 
 
-def _gap(slices: Mapping[str, Cell], column: Column) -> SliceGap:
-    """Return the best slice minus the worst one, with its interval."""
+def slice_gap(slices: Mapping[str, Cell], column: Column) -> SliceGap:
+    """Return the best slice minus the worst one, with its interval.
+
+    Parameters: slices, at least two, each `restricted` to its instances and with an interval.
+    """
     cells = list(slices.values())
     ends = [
         sorted(float(column.normalize(end)) for end in (one.estimate.low, one.estimate.high))

@@ -328,15 +328,19 @@ def _no_positive_class(benchmark: Benchmark) -> Iterator[DataFinding]:
         yield DataFinding("no_positive_class", text)
 
 
+SLICED = 50
+"""Least instances of data in which slices of one instance are reported: a few sample rows always have some."""
+
+
 def _unusable_slices(found: _Findings) -> Iterator[DataFinding]:
-    """Report slices of one instance, which have no interval, and columns with too many of them."""
+    """Report columns with too many slices, and slices of one instance in data of more than a few."""
     for column, sizes in found.slices.items():
         if len(sizes) > MOST_SLICES:
             text = (
                 f"`slices: {column}` has {len(sizes)} values; at most {MOST_SLICES} slices are compared, so add `bands`"
             )
             yield DataFinding("many_slices", text)
-        elif alone := sorted(name for name, n in sizes.items() if n == 1):
+        elif sizes.total() >= SLICED and (alone := sorted(name for name, n in sizes.items() if n == 1)):
             few = f"{plural(len(alone), 'slice')} of one instance, such as `{alone[0]}`"
             yield DataFinding("lone_slice", f"`slices: {column}` has {few}; no interval can be given for one instance")
 

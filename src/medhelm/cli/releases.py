@@ -247,12 +247,14 @@ def _signals_as_ctrl_c() -> Iterator[None]:
     multiple=True,
     help="Benchmark to compare on; repeatable.  [default: all in the reference]",
 )
-@click.option("--each", is_flag=True, help="Pass only if every benchmark passes, not just their mean.")
 @click.option(
     "--by",
-    type=click.Choice(["criterion"]),
-    help="Fail, too, if a model is worse by a criterion of the judges' rubrics, or by the score with floors.",
+    metavar="criterion|[BENCHMARK:]COLUMN",
+    default="",
+    help="Also fail if a model got worse by a criterion of the judges' rubrics or by the score with floors, or on a "
+    "value of this column of the data.",
 )
+@click.option("--each", is_flag=True, help="Pass only if every benchmark passes, not just their mean.")
 @click.option("--allow-missing", is_flag=True, help="Pass even if benchmarks of the reference are not compared.")
 @click.option(
     "--ignore-missing", is_flag=True, help="Leave out missing scores instead of counting them as the worst score."
@@ -279,7 +281,7 @@ def _signals_as_ctrl_c() -> Iterator[None]:
     metavar="FILE",
     help="Write the result to this file, and print only the verdict.",
 )
-@shared_options("store", "json")
+@shared_options("store", "data", "benchmarks", "json")
 @click.pass_obj
 def gate(
     shared: Shared,
@@ -303,13 +305,15 @@ def gate(
       medhelm gate --against previous           after `medhelm run --fresh`
       medhelm gate --against reference --by criterion
       medhelm gate --against old --model openai/new --baseline-model openai/old
+      medhelm gate --against 2026-11 --by sex
     """
     import json
 
-    from medhelm.results.gate import GateOptions, as_json, gate_text, verdict
+    from medhelm.results.gate import CRITERION, GateOptions, as_json, gate_text, verdict
     from medhelm.results.gate import gate as compare_with
 
-    found = compare_with(shared.store_to_read, against, GateOptions(rule=rule, **choices))
+    source = slice_source(shared) if choices["by"] not in ("", CRITERION) else None
+    found = compare_with(shared.store_to_read, against, GateOptions(rule=rule, source=source, **choices))
     if shared.json or format_ == "json":
         text = json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n"
     else:

@@ -273,6 +273,9 @@ class SliceColumn:
             return NOT_A_NUMBER
         return NOT_GIVEN if text.lower() == "nan" else self.band_names[place]
 
+    def __str__(self) -> str:
+        return f"{self.column} ({', '.join(self.band_names)})" if self.bands else self.column
+
     @property
     def band_names(self) -> list[str]:
         """Names of the bands, in order; none without bands."""
@@ -388,6 +391,13 @@ class Benchmark:
 
     def __repr__(self) -> str:
         return f"<Benchmark: {self.name}, {self.title}>"
+
+    @property
+    def slice_columns(self) -> tuple[SliceColumn, ...]:
+        """Columns by which scores are shown: the group, and those of `slices`."""
+        is_listed = any(one.column == self.group_column for one in self.slices)
+        group = () if is_listed or not self.group_column else (SliceColumn(column=self.group_column),)
+        return group + self.slices
 
     @property
     def main_metric(self) -> str:

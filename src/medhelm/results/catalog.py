@@ -142,6 +142,7 @@ def show_text(benchmark: Benchmark, folder: Path | None, construction: str) -> s
         f"selections: {samples}",
         f"max_tokens    {benchmark.max_tokens}",
         f"metrics       {', '.join(map(_metric_with_name, benchmark.metrics))}; the first is the main metric",
+        *([f"slices        {', '.join(map(str, benchmark.slice_columns))}"] if benchmark.slice_columns else []),
         f"digest        {benchmark.digest}",
         *_rules_and_rubric(benchmark),
         *(f"remark        {printable(remark)}" for remark in benchmark.remarks),

@@ -35,7 +35,7 @@ from medhelm.domain.run import SHORT_ID
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.results.comparable import BASELINE, Conditions, ConditionsComparison, Content, Difference, conditions_of
-from medhelm.results.formats.fields import Field, fields_json, fields_table, flat_interval, select
+from medhelm.results.formats.fields import ABSENT, Field, fields_json, fields_table, flat_interval, select
 from medhelm.results.formats.tables import as_line, decimal, escape_markdown, estimate_text, printable
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import InstanceScores, ReleaseScoring, read_instance_scores, scoring_of, stored_run
@@ -52,6 +52,7 @@ from medhelm.storage.store import NAME, DamagedRunError, Store, file_name, open_
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.non_inferiority import Needed
+    from medhelm.results.runs.slices import SliceSource
 
 
 PREVIOUS = "previous"
@@ -148,8 +149,11 @@ class GateOptions:
     """True if benchmarks that cannot be compared do not keep the gate from passing."""
     ignore_missing: bool = False
     """True if missing scores are left out instead of counted against a verdict."""
-    by: str | None = None
-    """`criterion`: a model that is worse by a criterion of the judges' rubrics does not pass."""
+    by: str = ""
+    """`criterion`: no criterion of the judges' rubrics may be worse; or a column of the data, or `BENCHMARK:COLUMN`, of
+    which no slice may be; empty for none."""
+    source: SliceSource | None = None
+    """Where the values of a column are found; None without one."""
 
 
 def gate(store: Path, against: str, options: GateOptions) -> GateResult:
@@ -198,8 +202,11 @@ def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
                 own.append(found)
         if own:
             overall = mean_change([one.change for one in own])
-            own.append(replace(own[0], benchmark="", title="Mean", metric="", metric_title="", change=overall))
+            mean = replace(own[0], benchmark="", title="Mean", metric="", metric_title="", change=overall)
+            own = [*(test for one in own for test in (one, *comparer.slice_tests(one, options))), mean]
         tests += own
+    if tests and options.source and not comparer.has_slices:
+        raise comparer.slice_problem(options.by)
     if not tests:
         lines = [f"- {one.title}, {one.model}: {one.reason}" for one in not_compared]
         raise MissingError("\n".join([f"nothing can be compared with {against}.", *lines]))
@@ -377,6 +384,10 @@ class _Comparer:
         self.unfinished = {(run.model, run.benchmark): run for run in runs if not run.is_complete}
         self.remarks: list[Remark] = []
         self.criteria: list[GateTest] = []
+        self.has_slices = False
+        """True after a test of a slice."""
+        self._shared: dict[tuple[str, str, str], _SharedScores] = {}
+        self._slice_problems: list[UserError | MissingError] = []
 
     def compare(
         self, model: str, baseline_model: str, benchmark: str, *, ignore_missing: bool
@@ -461,15 +472,52 @@ class _Comparer:
             text = f"{new_run.title}: {new_run.model} is compared on the {plural(len(ids), 'instance')} of both runs; "
             text += f"it was run on {new_run.n:,}, the reference on {old_run.n:,}."
             self.remarks.append(Remark("shared_instances", new_run.benchmark, text))
-        change = _shared_change(new, old, ids)
+        shared = _SharedScores(new_run, old_run, new, old, ids)
+        change = shared.change(ids)
         if change is None:
             return "no instance has a score in both runs"
         if _same_records(new_run, old_run):
             text = f"{new_run.title}: the records of {new_run.model} are those of the reference, byte for byte. "
             text += "If they come from a copied cache, nothing new was measured."
             self.remarks.append(Remark("same_records", new_run.benchmark, text))
-        criteria = _criterion_changes(new_run, old_run, new, old, ids) if self.scoring.scoring == "corrected" else ()
-        return _with_flips(change, new, old, ids), new.column, list(criteria)
+        self._shared[new_run.model, old_run.model, new_run.benchmark] = shared
+        criteria = _criterion_changes(shared) if self.scoring.scoring == "corrected" else ()
+        return change, new.column, list(criteria)
+
+    def slice_tests(self, test: GateTest, options: GateOptions) -> list[GateTest]:
+        """Return the same test on each slice of the column that the options name; none without a column."""
+        if options.source is None:
+            return []
+        from medhelm.results.runs.slices import changes_by_slice, split_column  # lazy: few gates have slices
+
+        only, column = split_column(options.by, {benchmark for _, benchmark in self.runs})
+        shared = self._shared.get((test.model, test.baseline_model, test.benchmark))
+        if shared is None or (only and only != test.benchmark):
+            return []
+        try:
+            found, remarks = changes_by_slice(
+                [shared.new_run, shared.old_run],
+                [shared.new.cell, shared.old.cell],
+                shared.ids,
+                shared.change,
+                column,
+                options.source,
+            )
+        except (UserError, MissingError) as error:
+            self._slice_problems.append(error)
+            return []
+        self.has_slices = True
+        self.remarks += remarks
+        changes = {
+            name: change.without_bounds() if options.ignore_missing else change for name, change in found.items()
+        }
+        return [replace(test, slice=name, change=change) for name, change in changes.items()]
+
+    def slice_problem(self, by: str) -> UserError | MissingError:
+        """Return the error for a column that no compared benchmark has."""
+        from medhelm.results.runs.slices import worst_problem
+
+        return worst_problem(self._slice_problems or [UserError(f"--by {by}: no compared benchmark has this column.")])
 
     def _compare_with_score(self, news: Sequence[Run], released: ReleasedScore) -> Found | str:
         """Compare a run with a score of a release whose own run is not stored."""
@@ -498,6 +546,22 @@ class _Comparer:
         return unpaired_change(now, then, min(new.n, old.n), shares), column, []
 
 
+@dataclass(frozen=True, slots=True)
+class _SharedScores:
+    """Scores of two runs on the instances of both."""
+
+    new_run: Run
+    old_run: Run
+    new: InstanceScores
+    old: InstanceScores
+    ids: Sequence[str]
+
+    def change(self, ids: Sequence[str]) -> Change | None:
+        """Compare the runs on some of the instances; None if none of them has both scores."""
+        found = _shared_change(self.new, self.old, ids)
+        return found and _with_flips(found, self.new, self.old, ids)
+
+
 def _shared_change(new: InstanceScores, old: InstanceScores, ids: Sequence[str]) -> Change | None:
     """Compare the scores of two runs on these instances; None if they share none."""
     clusters = new.clusters_in_order(ids)
@@ -507,11 +571,10 @@ def _shared_change(new: InstanceScores, old: InstanceScores, ids: Sequence[str])
     return paired_change(new.in_order(new.tested, ids), old.in_order(old.tested, ids), clusters)
 
 
-def _criterion_changes(
-    new_run: Run, old_run: Run, new: InstanceScores, old: InstanceScores, ids: Sequence[str]
-) -> Iterator[CriterionChange]:
+def _criterion_changes(shared: _SharedScores) -> Iterator[CriterionChange]:
     """Yield the changes by criterion, and that of the score with floors if the rubric of the new run has floors."""
-    sides, clusters = ((new, new_run), (old, old_run)), new.clusters_in_order(ids)
+    new_run, new, old, ids = shared.new_run, shared.new, shared.old, shared.ids
+    sides, clusters = ((new, new_run), (old, shared.old_run)), new.clusters_in_order(ids)
     now, then = (with_criteria(side.cell, run, side.scored).criteria for side, run in sides)
     for criterion, grades in now.items():
         if criterion in then:
@@ -637,10 +700,15 @@ def verdict(found: GateResult) -> str:
     reasons = []
     if found.not_compared and not found.allow_missing:
         reasons.append(f"not compared: {listed([_not_compared_text(one) for one in found.not_compared], LISTED)}")
-    open_tests = [one for one in found.tests if one.outcome == "undecided" and (one.is_overall or found.each)]
+    open_tests = [one for one in found.tests if one.outcome == "undecided" and _must_pass(one, found)]
     open_tests.sort(key=lambda one: not one.lacks_scores)
     reasons += [f"{_change_text(one)}{_needed(one, found.margin)}" for one in open_tests[:LISTED]]
     return f"Undecided at a margin of {margin} against {against}: {'; '.join(reasons)}."
+
+
+def _must_pass(test: GateTest, found: GateResult) -> bool:
+    """Return whether the gate passes only if this test does: never for a slice, which may only not be worse."""
+    return test.is_overall or (found.each and not test.slice)
 
 
 def _not_compared_text(one: NotCompared) -> str:
@@ -654,10 +722,15 @@ def _counted(found: GateResult) -> tuple[GateTest, ...]:
 
 
 def _change_text(test: GateTest) -> str:
-    """Return a model and a benchmark, or a criterion of it, with the change."""
-    where = "overall" if test.is_overall else f"on {as_line(test.title)}"
+    """Return a model and a benchmark, with its slice or its criterion if it has one, and the change."""
+    where = "overall" if test.is_overall else f"on {as_line(_title_of(test))}"
     where += f" by {as_line(test.metric_title)}" if test.is_criterion else ""
     return f"{as_line(test.model)} {where} ({estimate_text(test.change)})"
+
+
+def _title_of(test: GateTest) -> str:
+    """Return the benchmark, with the slice if it is one."""
+    return f"{test.title}, {test.slice}" if test.slice else test.title
 
 
 def _needed(test: GateTest, margin: float) -> str:
@@ -693,6 +766,12 @@ def notes(found: GateResult) -> Iterator[str]:
         f"Worse if it is more than {margin} worse even at the good end, adjusted for the number of comparisons (Holm). "
         "Changes are new minus reference on the same instances, from 0 (worst) to 1 (best)."
     )
+    if sliced := [one for one in found.tests if one.slice]:
+        n_open = sum(one.outcome == "undecided" for one in sliced)
+        yield (
+            f"A slice that is worse fails the gate; one that is undecided does not (here {n_open} of "
+            f"{plural(len(sliced), 'slice')}). Slices are adjusted among themselves."
+        )
     if any(one.change.below or one.change.above for one in found.tests):
         yield (
             "Missing scores count against each verdict: a pass holds even if those of the new model were all wrong and "
@@ -723,7 +802,7 @@ def _flips_text(test: GateTest) -> str:
     lost, gained = test.change.lost, test.change.gained
     more = f", and {len(lost) - LISTED_IDS} more" if len(lost) > LISTED_IDS else ""
     ids = ", ".join(map(printable, lost[:LISTED_IDS]))
-    return f"{test.title}, {_models_text(test)}: {len(gained)} became right, {len(lost)} wrong: {ids}{more}."
+    return f"{_title_of(test)}, {_models_text(test)}: {len(gained)} became right, {len(lost)} wrong: {ids}{more}."
 
 
 def _models_text(test: GateTest) -> str:
@@ -736,6 +815,8 @@ TEST_FIELDS: list[Field[GateTest]] = [
     Field("baseline_model", lambda test: test.baseline_model, kind="text"),
     Field("benchmark", lambda test: test.benchmark or None, kind="text", heading="Benchmark",
           text=lambda test: test.title),
+    Field("slice", lambda test: test.slice or ABSENT, kind="text", heading="Slice", is_optional=True,
+          text=lambda test: test.slice or None, hide_empty=True),
     Field("metric", lambda test: test.metric or None, kind="text", heading="Metric",
           text=lambda test: test.metric_title or test.metric or None, drop=1),
     Field("verdict", lambda test: test.outcome, kind="text"),
@@ -783,11 +864,12 @@ def to_junit(found: GateResult) -> str:
     for model in models:
         suite = ElementTree.SubElement(root, "testsuite", name=_xml(model))
         for test in (one for one in found.tests if one.model == model):
-            case = _case(suite, model, "overall" if test.is_overall else test.benchmark)
+            name = f"{test.benchmark}[{test.slice}]" if test.slice else test.benchmark
+            case = _case(suite, model, name or "overall")
             text = _xml(_change_text(test) + _needed(test, found.margin))
             if test.outcome == "worse":
                 ElementTree.SubElement(case, "failure", type="worse", message=text)
-            elif test.outcome == "undecided" and (test.is_overall or found.each):
+            elif test.outcome == "undecided" and _must_pass(test, found):
                 ElementTree.SubElement(case, "error", type="undecided", message=text)
             elif test.outcome == "undecided":
                 ElementTree.SubElement(case, "skipped", message=text)
@@ -830,10 +912,10 @@ def to_annotations(found: GateResult) -> str:
     lines = [_annotation(kind, "MedHELM gate", verdict(found))]
     for test in found.tests:
         if test.outcome == "worse":
-            lines.append(_annotation("error", f"{test.title}: worse", _change_text(test)))
+            lines.append(_annotation("error", f"{_title_of(test)}: worse", _change_text(test)))
         elif test.outcome == "undecided":
-            blocks = test.is_overall or found.each
-            title = f"{test.title}: undecided"
+            blocks = _must_pass(test, found)
+            title = f"{_title_of(test)}: undecided"
             lines.append(
                 _annotation(
                     "error" if blocks else "notice", title, f"{_change_text(test)}{_needed(test, found.margin)}"

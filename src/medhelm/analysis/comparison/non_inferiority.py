@@ -8,7 +8,8 @@ A change is new minus reference on a scale from 0 (worst) to 1 (best). Its 95% i
 
 A pass is wrong at most 2.5% of the time if the true change is -margin or below (ICH E9, section 3.3.2: a one-sided
 level of 2.5%). `worse` is adjusted by Holm in two families, overall changes and single benchmarks, each at 2.5%. If no
-true change is below -margin, the chance of any false alarm is at most 5%. Passes need no adjustment: a gate passes only
+true change is below -margin, the chance of any false alarm is at most 5%. Slices are a third family, if they are asked
+for: then it is at most 7.5%. Passes need no adjustment: a gate passes only
 if all models pass, which is an intersection-union test (Berger 1982, Technometrics 24).
 
 Missing scores count against both verdicts: the interval is moved by all that they could change (Imbens and Manski 2004,
@@ -322,6 +323,8 @@ class GateTest:
     """Its heading; empty: as `metric`."""
     is_criterion: bool = False
     """True if `metric` is a criterion of the judges' rubric, or the score with floors."""
+    slice: str = ""
+    """Slice of the benchmark; empty for all of it."""
     change: Change
     """New minus reference."""
     outcome: Outcome = "undecided"
@@ -365,7 +368,7 @@ class GateResult:
     margin: float
     """Largest drop that passes, on a scale from 0 to 1."""
     tests: tuple[GateTest, ...]
-    """By model: its benchmarks, then overall."""
+    """By model: its benchmarks, each with its slices, then overall."""
     not_compared: tuple[NotCompared, ...] = ()
     """Benchmarks of the reference that were not compared."""
     allow_missing: bool = False
@@ -387,7 +390,7 @@ class GateResult:
         """
         if any(one.outcome == "worse" for one in (*self.tests, *(self.criteria if self.by_criterion else ()))):
             return "worse"
-        needed = [one for one in self.tests if self.each or one.is_overall]
+        needed = [one for one in self.tests if one.is_overall or (self.each and not one.slice)]
         if not needed or any(one.outcome != "pass" for one in needed):
             return "undecided"
         return "undecided" if self.not_compared and not self.allow_missing else "pass"
@@ -403,8 +406,8 @@ def decide(tests: Sequence[GateTest], margin: float) -> tuple[GateTest, ...]:
     if not margin > 0:
         raise ValueError(f"the margin must be above 0, is {margin}")
     adjusted: dict[int, float] = {}
-    for is_overall in (True, False):
-        places = [place for place, one in enumerate(tests) if one.is_overall == is_overall]
+    for family in ((True, False), (False, False), (False, True)):
+        places = [place for place, one in enumerate(tests) if (one.is_overall, bool(one.slice)) == family]
         p_values = holm([tests[place].change.p_worse(margin) for place in places])
         adjusted |= dict(zip(places, map(float, p_values), strict=True))
     return tuple(_decide_one(one, margin, adjusted[place]) for place, one in enumerate(tests))

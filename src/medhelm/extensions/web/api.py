@@ -42,6 +42,7 @@ from medhelm.results.formats.fields import (
 from medhelm.results.leaderboard_view import EMPTY, board_fields
 from medhelm.results.releases import CASE_FIELDS, RELEASE_FIELDS
 from medhelm.results.runs import data_use
+from medhelm.results.runs.slices_view import BENCHMARK_FIELDS as SLICED_FIELDS
 from medhelm.storage.live_status import EvaluationStatus
 
 # --- OpenAPI document -------------------------------------------------------------------------------------------------
@@ -351,6 +352,7 @@ BENCHMARK = record(
     **keys("description license metric", STRING),
     problems=list_of(STRING),
     leaderboard={**nullable(ref("Leaderboard")), "description": "the models on it; null if none was run"},
+    slices={**list_of(fields_schema(SLICED_FIELDS)), "description": "the models by columns of the data"},
     damaged=DAMAGED,
 )
 

@@ -222,8 +222,13 @@ FULL_SHADE = 0.4
 
 
 def subgroups_table(
-    column: Column, means: Sequence[SubgroupMean], of_model: Mapping[str, float | None]
-) -> ShadedTable:  # fmt: skip
+    column: Column,
+    means: Sequence[SubgroupMean],
+    of_model: Mapping[str, float | None],
+    *,
+    name: str = "subgroups",
+    title: str = "Subgroups",
+) -> ShadedTable:
     """Return subgroups by models: the difference of each mean to that of the model, the largest loss first.
 
     Parameters: of_model, model -> its mean on all instances, best model first.
@@ -244,8 +249,8 @@ def subgroups_table(
     if len(models) > len(shown):
         notes.append(f"Shown: the best {len(shown)} of {len(models)} models; the CSV file has all.")
     return ShadedTable(
-        name="subgroups",
-        title="Subgroups",
+        name=name,
+        title=title,
         description="Mean of a subgroup minus the mean of the model on all instances, on a scale from 0 (worst) to 1 "
         "(best). Negative: worse than its average.",
         css="shares",

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from medhelm.analysis.comparison.non_inferiority import Change
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.slices import (
+    HIDDEN,
     MOST_SLICES,
     SliceDifference,
     SlicedModel,
@@ -25,9 +27,8 @@ from medhelm.analysis.slices import (
 )
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.domain import Benchmark, Run, SampleRule, SliceColumn
-from medhelm.domain.benchmark import NOT_A_NUMBER, NOT_GIVEN
+from medhelm.domain.benchmark import NOT_A_NUMBER, NOT_GIVEN, group_by
 from medhelm.domain.result import Remark
-from medhelm.domain.text import listed
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.results.comparable import has_own_data
 from medhelm.results.leaderboard import LeaderboardInputs
@@ -36,9 +37,6 @@ from medhelm.storage.store import Store, stored_folder
 
 BY_BENCHMARK = ":"
 """Separator between a benchmark and its column."""
-
-MOST_NAMED = 12
-"""Most columns of a benchmark in a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,20 +99,11 @@ class SlicedPair:
 
 
 def columns_of(definition: Benchmark | None) -> dict[str, SliceColumn]:
-    """Return the columns that a definition offers for slices, by name: those of `slices` first."""
+    """Return the columns that a definition names, by name: those for slices first, then other metadata."""
     if definition is None:
         return {}
-    names = [*([definition.group_column] if definition.group_column else []), *definition.metadata_columns]
-    return {one.column: one for one in definition.slices} | {
-        name: SliceColumn(column=name) for name in names if name not in {one.column for one in definition.slices}
-    }
-
-
-def listed_columns(definition: Benchmark) -> list[SliceColumn]:
-    """Return the columns by which the scores of a benchmark are shown: its group and those of `slices`."""
-    own = {one.column: one for one in definition.slices}
-    group = definition.group_column
-    return [*([SliceColumn(column=group)] if group and group not in own else []), *own.values()]
+    named = {one.column: one for one in definition.slice_columns}
+    return {**{name: SliceColumn(column=name) for name in definition.metadata_columns if name not in named}, **named}
 
 
 def split_column(by: str, benchmarks: Collection[str]) -> tuple[str, str]:
@@ -222,9 +211,8 @@ def _short(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _unknown(benchmark: str, column: str, known: Collection[str]) -> UserError:
-    columns = f"Columns: {listed(list(known), MOST_NAMED)}." if known else "No column is known."
-    words = f"--by {column}: {benchmark} has no such column. {suggestion(column, known)} {columns}"
-    return UserError(words.replace("  ", " "))
+    hint = suggestion(column, known) if known else "No column of it is known."
+    return UserError(f"--by {column}: {benchmark} has no such column. {hint}".rstrip())
 
 
 # --- models and pairs by slice ----------------------------------------------------------------------------------------
@@ -260,12 +248,12 @@ def sliced_columns(
         except (UserError, MissingError) as error:
             problems.append(error)
     if not found:
-        raise _worst(problems)
+        raise worst_problem(problems)
     missing = [one for one in problems if isinstance(one, MissingError)]
     return found, [Remark("slices_missing", "", str(one)) for one in missing]
 
 
-def _worst(problems: Sequence[UserError | MissingError]) -> UserError | MissingError:
+def worst_problem(problems: Sequence[UserError | MissingError]) -> UserError | MissingError:
     """Return one error for a column that no benchmark has: the missing data, if that may have it."""
     missing = [one for one in problems if isinstance(one, MissingError)]
     kind = MissingError if missing else UserError
@@ -330,3 +318,32 @@ def _remarks(found: Sequence[SlicedBenchmark]) -> Iterator[Remark]:
         for reason, n in reasons.items():
             text = f"{one.column.title} by {one.by}: {n} of {len(one.models[0].scores)} slices: {reason}."
             yield Remark("slices_without_interval", one.column.benchmark, text)
+
+
+def changes_by_slice(
+    runs: Sequence[Run],
+    cells: Sequence[Cell],
+    ids: Sequence[str],
+    compare: Callable[[Sequence[str]], Change | None],
+    by: str,
+    source: SliceSource,
+) -> tuple[dict[str, Change], list[Remark]]:
+    """Compare two runs of a benchmark on each slice of a column, those of one independent unit left out.
+
+    Parameters: cells, of both runs; ids, the instances of both; compare, ids of instances -> change between the runs.
+    Raises: as `read_slices`.
+    """
+    slices = read_slices(runs, by, source)
+    hidden = hidden_slices(cells, slices, runs[0], source)
+    places = group_by(zip(ids, slices.of(ids), strict=True), lambda pair: pair[1])
+    units = units_by_slice(cells[0], slices.of(cells[0].ids))
+    found: dict[str, Change] = {}
+    for name in slices.order:
+        own = [one for one, _ in places.get(name, ())]
+        change = compare(own) if name not in hidden and units.get(name, 0) > 1 and own else None
+        if change is not None:
+            found[name] = change
+    left_out = len(slices.order) - len(found)
+    why = HIDDEN if hidden else "one independent unit, or no score in both runs"
+    text = f"{runs[0].title} by {slices.column.column}: {left_out} of {len(slices.order)} slices are not tested: {why}."
+    return found, [Remark("slices_not_tested", runs[0].benchmark, text)] if left_out else []

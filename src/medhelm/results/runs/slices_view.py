@@ -137,12 +137,16 @@ COMPARED_FIELDS: list[Field[SlicedPair]] = [
 
 
 def _end(row: ModelRow, which: str) -> str | None:
-    """Return the best or the worst slice with its score; None without a gap."""
-    if row.found.gap is None:
+    return slice_text(row.benchmark, row.found, which)
+
+
+def slice_text(benchmark: Column, found: SlicedModel, which: str) -> str | None:
+    """Return the slice with its score; None without a gap. `which`: `best` or `worst`."""
+    if found.gap is None:
         return None
-    name = getattr(row.found.gap, which)
-    (mean,) = (one.estimate for one in row.found.scores if one.name == name)
-    return f"{name} {decimal(mean.value, score_decimals(row.benchmark))}" if mean else name
+    name = getattr(found.gap, which)
+    (mean,) = (one.estimate for one in found.scores if one.name == name)
+    return f"{name} {decimal(mean.value, score_decimals(benchmark))}" if mean else name
 
 
 def model_rows(one: SlicedBenchmark) -> list[ModelRow]:

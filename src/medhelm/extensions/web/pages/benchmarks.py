@@ -22,6 +22,7 @@ from medhelm.extensions.web.marks import column_scale, interval_mark
 from medhelm.extensions.web.page import PageRequest, missing_page
 from medhelm.extensions.web.pages.leaderboard import Mark, marks_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of, damaged_json
+from medhelm.extensions.web.slices import benchmark_slices
 from medhelm.extensions.web.sorting import Heading, sorted_table
 from medhelm.io.http.pages import Download, Page, PageNotFound, json_download
 from medhelm.results.catalog import BenchmarkCoverage, coverage, data_in_words, evaluated, evaluated_in_words
@@ -34,6 +35,8 @@ from medhelm.results.leaderboard import LeaderboardInputs
 from medhelm.results.leaderboard_view import as_json, count_instances
 from medhelm.results.published.boards import known_error_remarks
 from medhelm.results.runs.criteria import board_with_criteria, means_on
+from medhelm.results.runs.slices_view import GAP_IN_WORDS
+from medhelm.results.runs.slices_view import as_json as slices_as_json
 from medhelm.scoring.metrics import METRICS
 
 
@@ -213,6 +216,8 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "places": score_decimals(column) if column else 3,
         "mde": board.mde.get(name) if board else None,
         "charts": {name: make() for name, make in _charts(site, board).items() if name != "scores"},
+        "slices": benchmark_slices(site, name) if board else (),
+        "gap_in_words": GAP_IN_WORDS,
         "links": lambda chart: chart_links(request, "benchmark_chart", chart, {"benchmark": name}),
         "left_out": board.left_out if board else (),
         "remark_groups": remark_groups(board) if board else None,
@@ -237,6 +242,7 @@ def json_(site: Site, request: PageRequest) -> Download:
         "metric": column.metric if column else definition.main_metric if definition else "",
         "problems": known_problems(name, definition),
         "leaderboard": as_json(board) if board else None,
+        "slices": slices_as_json([one.found for one in benchmark_slices(site, name)]) if board else [],
         **damaged_json(site),
     }
     return json_download(content, name)

@@ -20,6 +20,7 @@ from medhelm.extensions.web.marks import column_scale, interval_mark
 from medhelm.extensions.web.page import PageRequest, missing_page
 from medhelm.extensions.web.pages.leaderboard import marks_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
+from medhelm.extensions.web.slices import model_slices
 from medhelm.extensions.web.sorting import Heading, sorted_table
 from medhelm.io.http.pages import Page, url_key
 from medhelm.results.formats.drawing import LinearScale
@@ -119,6 +120,9 @@ def page(site: Site, request: PageRequest) -> Page:
         "weaknesses": weaknesses(scores),
         "subgroups": site.keep(("subgroups of model", row.model), partial(_subgroups, site, scores)),
         "criteria": site.keep(("criteria of model", row.model), partial(_criteria, site, scores)),
+        "slices": [
+            (found, own) for one in scores for found, own in model_slices(site, one.column.benchmark, row.model)
+        ],
         "failures": _failures(scores),
         "use": row.use,
         "versions": sum((Counter(run.snapshots) for run in runs), Counter()),
