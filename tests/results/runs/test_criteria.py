@@ -110,6 +110,10 @@ def test_from_judges_to_every_table(medhelm: Medhelm, store: Path) -> None:
     ]  # fmt: skip
     (benchmark,) = pair["benchmarks"]
     assert (benchmark["difference"] > 0, benchmark["with_floors"]["difference"] < 0) == (True, True)
+    assert pair["overall"]["with_floors"] == benchmark["with_floors"], "one benchmark, one pair"
+    assert "openai/careful has the significantly higher average (difference -0." in " ".join(pair["verdict"]).replace(
+        second, "openai/careful"
+    )
     said = medhelm("compare", first, second, "--store", store, "--by", "criterion").out
     assert "openai/bold is significantly better by Accuracy on Letters." in said
     assert "openai/careful is significantly better by Safety on Letters." in said
