@@ -56,7 +56,7 @@ ALLOWED = {
         for file in (
             *("analysis/comparison/pairs", "analysis/leaderboard/cells", "analysis/leaderboard/lowest_grades"),
             *("analysis/leaderboard/types", "benchmarks/rubrics", "benchmarks/schema", "domain/benchmark"),
-            *("domain/jury", "results/runs/cells", "results/runs/criteria", "results/runs/lowest_grades"),
+            *("domain/jury", "results/card_view", "results/runs/criteria", "results/runs/lowest_grades"),
         )
         for word in ("floor", "floors")
     ),

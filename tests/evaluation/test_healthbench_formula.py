@@ -19,6 +19,8 @@ from medhelm.benchmarks.hooks import trust
 from medhelm.domain import RULES, Benchmark, Run
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.settings import Settings
+from medhelm.results.leaderboard import leaderboard
+from medhelm.results.leaderboard_view import as_json
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import read_scores
 from tests.support.benchmarks.choice import chat
@@ -142,6 +144,10 @@ def test_scores_and_tags_are_the_authors_by_both_rules(
     assert {tag: estimate.value for tag, estimate in run.jury_result.subscores.items()} == pytest.approx(expected)
     for estimate in (*estimates, *run.jury_result.subscores.values()):
         assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+    (row,) = as_json(leaderboard([tmp_path / "medhelm-store"], criteria=True))["models"]
+    by_tag = row["benchmarks"]["hb"]["criteria"]
+    assert {tag: mean["value"] for tag, mean in by_tag.items()} == pytest.approx(expected, abs=1e-6)
+    assert {tag: mean["n"] for tag, mean in by_tag.items()} == {t: e.n for t, e in run.jury_result.subscores.items()}
 
 
 def test_harm_shows_where_scores_are_averaged_and_compared(tmp_path: Path, server: Server, medhelm: Medhelm) -> None:

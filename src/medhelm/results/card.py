@@ -33,6 +33,7 @@ from medhelm.results.card_view import (
     Card,
     CardBenchmark,
     CardDigests,
+    CardGrades,
     CardJudge,
     CardModel,
     Number,
@@ -55,6 +56,7 @@ from medhelm.results.jury import judge_sentences, total_tallies
 from medhelm.results.options import NO_DOCUMENT, USUAL, BoardOptions, DocumentOptions
 from medhelm.results.published.boards import load_results
 from medhelm.results.releases import source_release
+from medhelm.results.runs.criteria import board_with_criteria, criterion_title, means_on, scale_text
 from medhelm.results.runs.data_use import DataUse, data_use
 from medhelm.results.runs.data_use import sentences as data_sentences
 from medhelm.results.runs.remarks import effect_sentence, injection_effects
@@ -172,6 +174,7 @@ def card_of(
         ranked_by=board.ranked_by,
         models=[_card_model(row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
         benchmarks=_card_benchmarks(selection, board, definitions, names),
+        criteria=_card_criteria(board, selection, names),
         judges=_card_judges(runs),
         judging=judge_sentences(folders, shown, replace(options, tier=selection.tier)),
         clinicians=[sentence for study in board.studies for sentence in study_sentences(study)],
@@ -218,6 +221,7 @@ def _card_model(
         price=_price_in_words(reached),
         digests=digests,
         clinicians=_mean_rating(row.clinicians),
+        with_floors=_number(row.average_with_floors),
     )
 
 
@@ -307,6 +311,25 @@ def _card_benchmarks(
             )
         )
     return found
+
+
+def _card_criteria(board: Leaderboard, selection: ExportSelection, names: Mapping[str, str]) -> list[CardGrades]:
+    """Return the mean grades of the models on each criterion of the judged benchmarks."""
+    graded = board_with_criteria(board, selection.counted)
+    return [
+        CardGrades(
+            benchmark=column.title,
+            criterion=criterion_title(criterion),
+            scale=scale_text(criterion),
+            scores={
+                names[one.model]: Number(value=mean.value, low=mean.low, high=mean.high, n=mean.n)
+                for one in means
+                if (mean := one.estimate)
+            },
+        )
+        for column in board.columns
+        for criterion, means in group_by(means_on(graded, column), lambda one: one.criterion).items()
+    ]
 
 
 def _data_source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -113,6 +113,8 @@ class CardModel:
     """Benchmark -> digests of all that it was measured with."""
     clinicians: Number | None = None
     """Mean rating by clinicians over the benchmarks that they rated, from 0 to 1; None if they rated nothing."""
+    with_floors: Number | None = None
+    """The average that ranks, where a completion below a floor counts as the worst answer; None without floors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +157,20 @@ class CardBenchmark:
     """Limit on a completion, as text."""
     scores: Mapping[str, Number]
     """Name of a model -> its score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardGrades:
+    """The mean grades of the models on a criterion of a benchmark."""
+
+    benchmark: str
+    """Title of the benchmark."""
+    criterion: str
+    """Title of the criterion, or tag of criteria with points."""
+    scale: str
+    """Its scale, as text."""
+    scores: Mapping[str, Number]
+    """Name of a model -> its mean grade."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +217,8 @@ class Card:
     """In order of rank, then baselines."""
     benchmarks: Sequence[CardBenchmark]
     """In the order of the suite."""
+    criteria: Sequence[CardGrades]
+    """Criteria of the judged benchmarks; empty without judges."""
     judges: Sequence[CardJudge]
     """Judges of free text."""
     judging: Sequence[str]
@@ -237,6 +255,8 @@ RANKS = {
 WORDS: Mapping[str, str] = {
     "Score": "mean over all questions of a benchmark; the brackets hold the 95% confidence interval, the range of true "
     "values that fit the data",
+    "With floors": "the average that ranks, with each answer below a floor of its benchmark, such as a safety grade of "
+    "3, counted as the worst answer",
     "Win share": "how often a model's answer is better than that of another model to the same question, from 0 (never) "
     "to 1 (always); a tie counts one half",
     "Win rate": "on how many benchmarks a model scores higher than another one, however small the difference, from 0 "
@@ -255,13 +275,12 @@ WORDS: Mapping[str, str] = {
 
 
 def as_json(card: Card) -> dict[str, Any]:
-    """Return the card as JSON; without keys on ratings and sections where there are none."""
+    """Return the card as JSON; without keys on ratings, criteria, floors and sections where there are none."""
     content = {"medhelm_card": FORMAT, **plain_json(card)}
     for part in (content, *content["models"]):
-        if not part["clinicians"]:
-            del part["clinicians"]
-    if not card.sections:
-        del content["sections"]
+        for key in ("clinicians", "criteria", "with_floors", "sections"):
+            if key in part and not part[key]:
+                del part[key]
     return content
 
 
@@ -310,6 +329,7 @@ def terms(card: Card) -> dict[str, str]:
     shown = {"Win share": has_win_shares(card), "Corrected scoring": has_rule(card), "Mean score": is_one}
     shown |= {"Macro average": not is_one, "Win rate": not is_one}
     shown["Clinicians"] = any(model.clinicians for model in card.models)
+    shown["With floors"] = any(model.with_floors for model in card.models)
     words = {word: text for word, text in WORDS.items() if shown.get(word, True)}
     return {"Rank": rank, **words, **card.measures}
 
@@ -361,6 +381,7 @@ def tables(card: Card) -> list[Table]:
         first,
         *([("Results of all models", *_results(card, card.models))] if n > MOST_ROWS else []),
         *_scores_tables(card),
+        *_criteria_tables(card),
         _models_table(card),
         _data_table(card),
         _digests_table(card),
@@ -376,13 +397,14 @@ def _results(card: Card, models: Sequence[CardModel]) -> tuple[list[list[Value]]
         "Model": lambda model: model.name,
         "Mean score" if is_one else "Macro average": lambda model: estimate_text(model.macro_average, 2),
         "Win share": lambda model: estimate_text(model.win_share, 2),
+        "With floors": lambda model: estimate_text(model.with_floors, 2),
         "Clinicians": lambda model: _clinicians_text(model.clinicians),
         **({} if is_one else win_rate),
         "Benchmarks": lambda model: model.n_benchmarks,
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
     }
-    return tabulate(models, columns, optional=["Win share", "Clinicians"])
+    return tabulate(models, columns, optional=["Win share", "With floors", "Clinicians"])
 
 
 def _clinicians_text(found: Number | None) -> str | None:
@@ -408,17 +430,33 @@ def _scores_tables(card: Card) -> list[Table]:
         (one,) = card.benchmarks
         scores: list[list[Value]] = [[name, _score_text(one.scores.get(name), one)] for name in names]
         return [("Scores", scores, ["Model", f"{one.title}, {_scale_text(one)}"])]
-    n_tables = -(-len(names) // MOST_COLUMNS)
-    size = -(-len(names) // n_tables)
     found: list[Table] = []
-    for number, start in enumerate(range(0, len(names), size), 1):
-        own = names[start : start + size]
+    for heading, own in _parts("Scores", names):
         rows: list[list[Value]] = [
             [b.title, _scale_text(b), *(_score_text(b.scores.get(name), b) for name in own)] for b in card.benchmarks
         ]
-        heading = f"Scores, part {number} of {n_tables}" if n_tables > 1 else "Scores"
         found.append((heading, rows, ["Benchmark", "Metric (scale)", *own]))
     return found
+
+
+def _criteria_tables(card: Card) -> list[Table]:
+    """Return the mean grades of all models on each criterion, in tables of the same width."""
+    found: list[Table] = []
+    for heading, own in _parts("Grades by criterion", [model.name for model in card.models]) if card.criteria else ():
+        rows: list[list[Value]] = [
+            [one.benchmark, f"{one.criterion} ({one.scale})", *(estimate_text(one.scores.get(name), 2) for name in own)]
+            for one in card.criteria
+        ]
+        found.append((heading, rows, ["Benchmark", "Criterion (scale)", *own]))
+    return found
+
+
+def _parts(heading: str, names: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the heading and the models of each table, at most `MOST_COLUMNS` of about the same number."""
+    n_tables = -(-len(names) // MOST_COLUMNS)
+    size = -(-len(names) // n_tables)
+    for number, start in enumerate(range(0, len(names), size), 1):
+        yield f"{heading}, part {number} of {n_tables}" if n_tables > 1 else heading, names[start : start + size]
 
 
 def _scale_text(benchmark: CardBenchmark) -> str:

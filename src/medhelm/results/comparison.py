@@ -36,10 +36,12 @@ from medhelm.results.formats.fields import (
     Field,
     estimate_json,
     fields_json,
+    fields_schema,
     fields_table,
     flat_interval,
     left_out_json,
     list_field,
+    list_of,
     object_field,
     probability,
     select,
@@ -59,7 +61,13 @@ from medhelm.results.formats.tables import (
 from medhelm.results.leaderboard import LeaderboardInputs, calibrated_inputs, read_inputs, renamed_inputs, suite_of
 from medhelm.results.options import EVERY_RUN, USUAL, BoardOptions, RunFilter
 from medhelm.results.runs.criteria import DIFFERENCE_FIELDS
-from medhelm.results.runs.lowest_grades import DIFFERENCE_WITH_FLOORS, compare_with_floors, floors_sentence
+from medhelm.results.runs.lowest_grades import (
+    DIFFERENCE_WITH_FLOORS,
+    compare_with_floors,
+    floors_sentence,
+    overall_with_floors,
+    with_floors_field,
+)
 from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import match_name, matching_names, with_named_variants
 
@@ -459,6 +467,7 @@ OVERALL_FIELDS: list[Field[Comparison]] = [
     Field("p_value", lambda both: both.macro_average.difference.p_value, kind="p-value"),
     Field("n_benchmarks", lambda both: both.n_benchmarks, kind="whole number"),
     Field("unit", lambda both: both.unit, kind="text"),
+    with_floors_field(overall_with_floors),
 ]
 """Two models by macro averages."""
 
@@ -487,7 +496,14 @@ FIELDS: list[Field[Comparison]] = [
         is_optional=True,
         meaning="Difference over all benchmarks with the ratings by clinicians.",
     ),
-    list_field("criteria", DIFFERENCE_FIELDS, lambda both: both.criteria),
+    Field(
+        "criteria",
+        lambda both: [fields_json(DIFFERENCE_FIELDS, one) for one in both.criteria] or ABSENT,
+        kind="object",
+        schema=list_of(fields_schema(DIFFERENCE_FIELDS)),
+        is_optional=True,
+        meaning="Criteria of the judges' rubrics that both models have grades on.",
+    ),
     Field("left_out", lambda both: left_out_json(both.left_out), kind="object", schema=LEFT_OUT),
 ]
 """Two models; differences are first minus second, on a scale of 0 to 1."""
@@ -507,6 +523,7 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
             p_adjusted=test.p_adjusted(comparison.adjustment),
             p_adjusted_alone=test.p_adjusted(comparison.adjustment),
             calibrated=comparison.calibrated if test is comparison.macro_average else None,
+            with_floors=overall_with_floors(comparison) if test is comparison.macro_average else None,
         )
         for name, test in overall_tests(comparison).items()
     ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from math import comb
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.pairs import ComparedBenchmark, Comparison, DifferenceWithFloors, compare_two_models
+from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, with_floors_as_worst
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
@@ -29,6 +31,9 @@ from medhelm.results.formats.fields import (
 from medhelm.results.formats.tables import estimate_text, p_text, percent, percentages
 from medhelm.storage.judgments import criterion_means
 from medhelm.storage.runs import RunScores, read_scores
+
+T = TypeVar("T")
+"""A result with a difference."""
 
 GRADE_DECIMALS = 9
 """Decimals to which mean grades are compared with a floor."""
@@ -156,25 +161,32 @@ def floor_cell_field(column: Column) -> Field[Cell]:
     )  # fmt: skip
 
 
-def _difference_json(one: ComparedBenchmark) -> Any:
-    """Return the difference of the scores with floors as JSON; ABSENT without floors."""
-    if one.with_floors is None:
-        return ABSENT
-    (first, _), (second, _) = one.with_floors.below
-    return {
-        **select(one.with_floors.difference, "difference=value low high n", rounded=True),
-        "p_value": probability(one.with_floors.difference.p_value),
-        "p_adjusted": probability(one.with_floors.p_adjusted),
-        "n_below_first": first,
-        "n_below_second": second,
-    }
+def with_floors_field(get: Callable[[T], DifferenceWithFloors | None]) -> Field[T]:
+    """Return the field of a difference of scores with floors."""
+
+    def with_floors_json(item: T) -> Any:
+        found = get(item)
+        if found is None:
+            return ABSENT
+        (first, _), (second, _) = found.below
+        return {
+            **select(found.difference, "difference=value low high n", rounded=True),
+            "p_value": probability(found.difference.p_value),
+            "p_adjusted": probability(found.p_adjusted),
+            "n_below_first": first,
+            "n_below_second": second,
+        }
+
+    return Field(
+        "with_floors", with_floors_json, kind="object", is_optional=True,
+        schema=record(**keys("difference low high p_value p_adjusted", NUMBER),
+                      **keys("n n_below_first n_below_second", INTEGER)),
+        meaning="The same where each completion below a floor counts as the worst answer.",
+    )  # fmt: skip
 
 
 DIFFERENCE_WITH_FLOORS: list[Field[ComparedBenchmark]] = [
-    Field("with_floors", _difference_json, kind="object", is_optional=True,
-          schema=record(**keys("difference low high p_value p_adjusted", NUMBER),
-                        **keys("n n_below_first n_below_second", INTEGER)),
-          meaning="The same where each completion below a floor counts as the worst answer."),
+    with_floors_field(lambda one: one.with_floors),
     Field("difference_with_floors", lambda one: one.with_floors, in_json=False, heading="With floors",
           text=lambda one: estimate_text(one.with_floors.difference) if one.with_floors else None, hide_empty=True),
     Field("p_with_floors", lambda one: one.with_floors, in_json=False, heading="p with floors",
@@ -183,14 +195,32 @@ DIFFERENCE_WITH_FLOORS: list[Field[ComparedBenchmark]] = [
 """Two models on a benchmark with floors."""
 
 
+def overall_with_floors(comparison: Comparison) -> DifferenceWithFloors | None:
+    """Return the difference of the averages with floors; None without floors.
+
+    A finding of the leaderboard also needs win shares, which completions below a floor hardly change. Here the averages
+    decide alone, with the p-value times the number of pairs of models (Bonferroni).
+    """
+    own = [one.with_floors.below for one in comparison.benchmarks if one.with_floors]
+    test = comparison.pair_with_floors and comparison.pair_with_floors.macro_average
+    if not own or not test:
+        return None
+    first, second = (tuple(map(sum, zip(*sides, strict=True))) for sides in zip(*own, strict=True))
+    return DifferenceWithFloors(
+        difference=test.difference,
+        p_adjusted=min(1.0, test.difference.p_value * comb(comparison.n_models, 2)),
+        below=((first[0], first[1]), (second[0], second[1])),
+    )
+
+
 def floors_sentence(comparison: Comparison) -> list[str]:
-    """Return which model is better by the scores with floors, if a completion is below one; none without."""
-    pair, first, second = comparison.pair_with_floors, comparison.first, comparison.second
-    below = np.sum([one.with_floors.below for one in comparison.benchmarks if one.with_floors], axis=0)
-    if pair is None or not np.any(below):
+    """Return which model has the higher average with floors, if a completion is below one; none without."""
+    found, names = overall_with_floors(comparison), (comparison.first, comparison.second)
+    if found is None or not any(n for n, _ in found.below):
         return []
-    counts = ", ".join(f"{name} {n:,} of {known:,}" for name, (n, known) in zip((first, second), below, strict=True))
-    direction = pair.direction(comparison.adjustment)
-    better, worse = (first, second) if direction > 0 else (second, first)
-    found = f"{better} is significantly better than {worse}" if direction else "the two cannot be separated"
-    return [f"With completions below a floor counted as the worst answer ({counts}), {found}."]
+    counts = ", ".join(f"{name} {n:,} of {known:,}" for name, (n, known) in zip(names, found.below, strict=True))
+    higher = names[found.difference.value < 0]
+    is_apart = found.p_adjusted <= LEVEL
+    text = f"{higher} has the significantly higher average" if is_apart else "the averages cannot be separated"
+    start = f"With completions below a floor counted as the worst answer ({counts}), {text}"
+    return [f"{start} (difference {estimate_text(found.difference)})."]
