@@ -101,7 +101,7 @@ def test_the_parts_of_the_variance_are_those_that_were_drawn() -> None:
 
 def test_the_parts_of_the_variance_equal_sums_over_all_cells() -> None:
     table = np.random.default_rng(4).normal(size=(3, 4, 7))
-    m, p, n = table.shape
+    _, p, n = table.shape
     means = {
         kept: table.mean(axis=tuple(axis for axis in range(3) if axis not in kept), keepdims=True)
         for kept in [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
