@@ -171,7 +171,7 @@ def test_texts_are_put_together_from_variables_functions_and_nouns(installed: Pa
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("medec", "is no literal"),
+        ("medec", "is not a literal"),
         ("aci_bench", "2 kinds of questions"),
         ("medcalc_bench", "its values text are not the fields note, question"),
         ("med_qa", "no run specification of MedQAScenario"),

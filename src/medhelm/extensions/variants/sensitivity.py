@@ -18,7 +18,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from medhelm.analysis.means import (
     DRAWS,
@@ -40,8 +39,8 @@ the rest, which includes the randomness of completions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """Spread of the means of one model over several prompts."""
+class PromptSpread:
+    """PromptSpread of the means of one model over several prompts."""
 
     means: tuple[float, ...]
     """Mean under each prompt, over the instances that have a score under all of them."""
@@ -93,7 +92,7 @@ def spread(
     clusters: Clusters = None,
     span: float = 1.0,
     draws: int = DRAWS,
-) -> Spread:
+) -> PromptSpread:
     """Measure the spread of the means of one model over prompts.
 
     Where no instance has different scores, some that were not drawn may have: intervals allow for the largest share of
@@ -122,7 +121,7 @@ def spread(
 
     in_range, range_by_chance = measured(lambda rows: np.ptp(rows, axis=1), "range, bootstrap")
     sd, sd_by_chance = measured(lambda rows: np.std(rows, axis=1, ddof=1), "sd, bootstrap")
-    return Spread(
+    return PromptSpread(
         means=tuple(map(float, means)),
         range=in_range,
         sd=sd,
@@ -206,11 +205,11 @@ def concordance(tables: Floats) -> Floats:
     """
     _, m, p = tables.shape
     rounded = np.round(tables, 12)  # equal means that were added in another order stay tied
-    ranks = rankdata(rounded, axis=1)
-    sums = ranks.sum(axis=2)
+    ones, others = rounded[:, :, None, :], rounded[:, None, :, :]
+    equal = (ones == others).sum(axis=2).astype(float)  # the size of the tie that each model is in
+    sums = ((ones > others).sum(axis=2) + (equal + 1) / 2).sum(axis=2)
     s = ((sums - p * (m + 1) / 2) ** 2).sum(axis=1)
-    equal = (rounded[:, :, None, :] == rounded[:, None, :, :]).sum(axis=2)  # the size of the tie of each model
-    ties = (equal.astype(float) ** 2 - 1).sum(axis=(1, 2))  # a tie of t models adds t * (t^2 - 1)
+    ties = (equal**2 - 1).sum(axis=(1, 2))  # a tie of t models adds t * (t^2 - 1)
     most = p**2 * (m**3 - m) - p * ties
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Floats = np.where(most > 0, 12 * s / most, np.nan)
