@@ -456,7 +456,11 @@ def open_variants(benchmark: Benchmark, data: Path | None, settings: Settings) -
 
     Raises: UserError or MissingError.
     """
-    dataset = open_selected(benchmark, data, settings)
+    return in_each_way(open_selected(benchmark, data, settings), settings)
+
+
+def in_each_way(dataset: Dataset, settings: Settings) -> list[Dataset]:
+    """Return a data set in each way in which the settings ask it. Raises: UserError or MissingError."""
     if settings.temperature:
         dataset = dataset.asked(temperature=settings.temperature)
     if setting := setting_in_words(prompt=settings.prompt, temperature=settings.temperature):
