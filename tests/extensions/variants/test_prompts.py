@@ -16,6 +16,7 @@ from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import placeholders, render
 from medhelm.domain import Benchmark, Completion, Instance, Message, Reference
 from medhelm.errors import UserError
+from medhelm.evaluation.context_window import n_characters, truncate_to
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.variants.prompts import PROMPTS, prompt_variant
 from medhelm.scoring.answers.text import final_answer
@@ -356,3 +357,39 @@ def test_too_few_examples_are_refused_before_anything_is_sent(medhelm: Medhelm, 
         "continues a conversation",
     )
     assert server.count == 0
+
+
+def test_examples_are_left_out_first_where_the_context_window_is_small() -> None:
+    benchmark = library.benchmark("pubmed_qa")
+    (first, *_) = library.sample_tier("pubmed_qa")
+    turns = tuple(Message(role, letter * 100) for letter in "xyz" for role in ("user", "assistant"))
+    with_examples = replace(first, examples=turns)
+    plain = n_characters(render(benchmark, first))
+    found = list(truncate_to(benchmark, with_examples, [plain + 601, plain + 500, plain + 150, plain, plain - 100]))
+    kept = [[turn.text[0] for turn in one.prompt.messages[:-1:2]] for one in found]
+    assert kept == [["y", "z"], [], []]
+    assert [one.left_out for one in found[:2]] == [200, 600]
+    assert found[1].prompt == render(benchmark, first)
+    assert 700 < found[2].left_out < 900
+    whole = replace(benchmark, shorten="none")
+    assert [one.left_out for one in truncate_to(whole, with_examples, [plain, plain - 100])] == [600]
+
+
+def test_a_deleted_instance_is_no_example_any_more(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    server.answer_with(lambda _: chat("A"))
+    place = make_benchmark(tmp_path, n=12)
+    command = ("run", place, "--model", server.model(), "--limit", "2", "--prompt", "few_shot", "--json")
+    succeeded(medhelm("run", place, "--model", server.model()))
+    succeeded(medhelm(*command))
+    (run,) = (one for one in load_runs(open_store(Path("medhelm-store")), variants=True) if one.setting)
+    file = open_store(Path("medhelm-store")).prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+    shown = str(server.bodies[-1]["messages"][:-1])
+    deleted = next(n for n in range(2, 12) if f"number {n}?" in shown)
+    assert file.is_file()
+    succeeded(medhelm("purge", "--instance", f"toy:q{deleted}", "--yes"))
+    assert not file.is_file()
+    before = server.count
+    succeeded(medhelm(*command))
+    asked = str([body["messages"] for body in server.bodies[before:]])
+    assert server.count > before
+    assert f"number {deleted}?" not in asked
