@@ -201,24 +201,29 @@ def _new_like(shared: Shared, name: str, out: Path, model: str) -> int:
 @click.option(
     "--count", metavar="N", type=click.IntRange(min=1), default=3, show_default=True, help="Number of prompts."
 )
+@option_from(Settings, "prompt")
 @option_from(Settings, "sample")
 @option_from(Settings, "tier")
 @option_from(Settings, "own_data")
 @shared_options("data", "benchmarks", "trust", "json")
 @click.pass_obj
-def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_data: bool) -> int:
+def preview(shared: Shared, name: str, count: int, prompt: str, sample: str, tier: Tier, own_data: bool) -> int:
     """Show the first prompts as sent to models.
 
     Nothing is sent.
 
     \b
-    Example:
+    Examples:
       medhelm benchmarks preview pubmed_qa --tier sample
+      medhelm benchmarks preview pubmed_qa --tier sample --prompt few_shot
     """
     from medhelm.evaluation.check import case_of
+    from medhelm.evaluation.session import in_each_way
     from medhelm.results.catalog import preview_text
 
-    for dataset in open_datasets(shared, name, tier=tier, sample=sample, limit=count, own_data=own_data):
+    settings = Settings(prompt=prompt, sample=sample, tier=tier, limit=count, own_data=own_data)
+    for opened in open_datasets(shared, name, tier=tier, sample=sample, limit=count, own_data=own_data):
+        (dataset,) = in_each_way(opened, settings)
         cases = [case_of(dataset.benchmark, instance) for instance in dataset]
         if shared.json:
             print_json(cases)

@@ -614,7 +614,7 @@ def truncated_field(benchmark: Benchmark, instance: Instance) -> str:
     if not names:
         return ""
     longest = max(sorted(names), key=lambda name: len(instance.fields[name]))
-    whole = n_characters(render(benchmark, instance))
+    whole = n_characters(render(benchmark, replace(instance, examples=())))
     held = len(instance.fields[longest]) * _n_occurrences(benchmark, longest)
     return longest if held >= LEAST_SHARE * whole else ""
 
@@ -622,17 +622,24 @@ def truncated_field(benchmark: Benchmark, instance: Instance) -> str:
 def truncate_to(benchmark: Benchmark, instance: Instance, lengths: Iterable[int]) -> Iterator[TruncatedPrompt]:
     """Yield the prompt of an instance truncated to each of `lengths`, in characters, which must decrease.
 
-    The field is cut at the start of a sentence or a line, or between words if that does not remove enough. The
-    iterator ends at the first length that cannot be reached. Lengths that need no cut, or the same cut as the one
-    before, are skipped.
+    Solved examples are left out first. Then the field is cut at the start of a sentence or a line, or between words if
+    that does not remove enough. The iterator ends at the first length that cannot be reached. Lengths that need no cut,
+    or the same cut as the one before, are skipped.
     """
-    if not (name := truncated_field(benchmark, instance)):
+    name = truncated_field(benchmark, instance)
+    if not name and not instance.examples:
         return
-    text, times, left_out = instance.fields[name], _n_occurrences(benchmark, name), 0
+    text, times, left_out = instance.fields.get(name, ""), _n_occurrences(benchmark, name), 0
     whole = n_characters(render(benchmark, instance))
     sentences = words = None
     for most in lengths:
         if (excess := whole - most) <= 0:
+            continue
+        shorter, dropped = _with_fewer_examples(instance, excess)
+        if (excess := excess - dropped) <= 0:
+            if dropped > left_out:
+                left_out = dropped
+                yield TruncatedPrompt(render(benchmark, shorter), dropped)
             continue
         sentences = sentence_starts(text) if sentences is None else sentences
         if not (start := _cut_position(text, sentences, excess, times)):
@@ -640,10 +647,19 @@ def truncate_to(benchmark: Benchmark, instance: Instance, lengths: Iterable[int]
             start = _cut_position(text, words, excess, times)
         if not start:
             return
-        if start > left_out:
-            left_out = start
+        if dropped + start > left_out:
+            left_out = dropped + start
             fields = {**instance.fields, name: _note(start, len(text)) + text[start:]}
-            yield TruncatedPrompt(render(benchmark, replace(instance, fields=fields)), start)
+            yield TruncatedPrompt(render(benchmark, replace(shorter, fields=fields)), left_out)
+
+
+def _with_fewer_examples(instance: Instance, excess: int) -> tuple[Instance, int]:
+    """Return an instance without its first examples, as many as have `excess` characters or all, and their length."""
+    turns, dropped = instance.examples, 0
+    while turns and dropped < excess:
+        dropped += sum(len(turn.text) for turn in turns[:2])
+        turns = turns[2:]
+    return (replace(instance, examples=turns) if dropped else instance), dropped
 
 
 def _template_fields(benchmark: Benchmark) -> set[str]:

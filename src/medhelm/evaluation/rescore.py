@@ -311,7 +311,7 @@ def _runner(
         library = {known.name: with_rubric(known, settings.rubric) for known in as_used}
         datasets = [stored_dataset(runs, library, source, data=setup.data, limit=settings.limit)]
     else:
-        datasets = open_datasets(wanted, setup.data, settings)
+        datasets = open_datasets(wanted, setup.data, settings, source)
     datasets = without_deleted(datasets, source)
     stale = [words for dataset in datasets for run in runs if (words := _stale(run, dataset, source))]
     if stale:

@@ -361,17 +361,19 @@ def check_shard(settings: Settings, *, like: bool) -> None:
         raise UserError("--shard and --like cannot be combined: the prompts of a HELM run are sent as they are.")
 
 
-def open_datasets(benchmarks: Sequence[Benchmark], data: Path | None, settings: Settings) -> list[Dataset]:
-    """Open the data of all benchmarks.
+def open_datasets(
+    benchmarks: Sequence[Benchmark], data: Path | None, settings: Settings, store: Store
+) -> list[Dataset]:
+    """Open the data of all benchmarks. What was deleted from the store is no example for other instances.
 
-    Raises: UserError or MissingError with every problem of every benchmark.
+    Raises: UserError or MissingError with every problem of every benchmark; StoreError for a damaged deletion.
     """
     opened: list[Dataset] = []
     loaded_characters = 0
     errors = ErrorCollector()
     for benchmark in benchmarks:
         with errors.collect():
-            for dataset in open_variants(benchmark, data, settings):
+            for dataset in open_variants(benchmark, data, settings, store):
                 opened.append(dataset)
                 loaded_characters += dataset.held
                 if loaded_characters > MAXIMUM_LOADED_CHARACTERS:  # read again when its run starts
@@ -414,7 +416,7 @@ def open_permitted(
     """
     opened: list[Dataset] = []
     with errors.collect():
-        opened = open_datasets(benchmarks, setup.data, setup.settings)
+        opened = open_datasets(benchmarks, setup.data, setup.settings, Store(setup.store))
     unopened = () if opened else benchmarks
     opened += datasets
     with errors.collect():
@@ -451,12 +453,21 @@ def check_and_open(
     return open_permitted(benchmarks, models, judges or (), setup, errors, datasets)
 
 
-def open_variants(benchmark: Benchmark, data: Path | None, settings: Settings) -> list[Dataset]:
+def open_variants(
+    benchmark: Benchmark, data: Path | None, settings: Settings, store: Store | None = None
+) -> list[Dataset]:
     """Open the instances that the settings select, in each way in which the settings ask them; the plain ones first.
 
-    Raises: UserError or MissingError.
+    Instances that were deleted from the store are left out. Raises: UserError or MissingError; StoreError for a damaged
+    deletion.
     """
-    dataset = open_selected(benchmark, data, settings)
+    datasets = [open_selected(benchmark, data, settings)]
+    (dataset,) = without_deleted(datasets, store) if store else datasets
+    return in_each_way(dataset, settings)
+
+
+def in_each_way(dataset: Dataset, settings: Settings) -> list[Dataset]:
+    """Return a data set in each way in which the settings ask it. Raises: UserError or MissingError."""
     if settings.temperature:
         dataset = dataset.asked(temperature=settings.temperature)
     if settings.logprobs:

@@ -113,8 +113,11 @@ def benchmark_as_json(benchmark: Benchmark, folder: Path | None, construction: s
     `folder`: folder of its data, None if it was not found. `construction`: how the paper came by it; empty if it is not
     one of the paper's.
     """
+    content = plain_json(benchmark)
+    for name in ("own_prompt", "answer_after"):  # of other prompts, which a definition does not have
+        del content[name]
     return {
-        **plain_json(benchmark),
+        **content,
         "instances": evaluated(benchmark),
         "construction": construction,
         "data": folder and str(folder),

@@ -11,7 +11,6 @@ from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import DataError, NotComputed
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
 from medhelm.io.rows import number
-from medhelm.scoring.answers.text import final_answer
 
 ScoreFunction = Callable[[str, Instance], float]
 """The text of a completion and its instance -> a number.
@@ -126,6 +125,8 @@ def answer_part(benchmark: Benchmark, completion: Completion) -> Completion:
     """
     if not benchmark.answer_after or completion.text is None or too_long(completion.text):
         return completion
+    from medhelm.scoring.answers.text import final_answer  # lazy: few prompts ask for a mark
+
     found = final_answer(completion.text, benchmark.answer_after)
     if found is None and completion.finish_reason != "length":
         return completion

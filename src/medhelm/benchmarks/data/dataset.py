@@ -140,15 +140,18 @@ class Dataset:
         return iter(self) if shard is None else (instance for instance in self if shard.has(instance.id))
 
     def without(self, is_left_out: Callable[[str], bool]) -> Dataset:
-        """Return the selection without some instances, with the same digest; itself if that leaves out none.
+        """Return the selection without some instances, with the same digest.
 
         `is_left_out`: id of an instance -> whether it is left out. Reads the data once.
         """
         kept = [position for position, instance in enumerate(self) if not is_left_out(instance.id)]
-        if len(kept) == self.n:
-            return self
-        evaluated = set(self.positions)
         found = copy(self)
+        found._read_all = lambda: (instance for instance in self._read_all() if not is_left_out(instance.id))
+        if (reopen := self._reopen) is not None:
+            found._reopen = lambda name: reopen(name).without(is_left_out)
+        if len(kept) == self.n:
+            return found
+        evaluated = set(self.positions)
         found.n, found._order, found._spilled, found._filling = len(kept), None, None, Lock()
         found.positions = array("q", (new for new, old in enumerate(kept) if old in evaluated))
         found._read = lambda: (instance for instance in self if not is_left_out(instance.id))

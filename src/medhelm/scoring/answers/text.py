@@ -438,12 +438,12 @@ def final_answer(completion: str, mark: str) -> str | None:
     'B'
     """
     text = strip_reasoning(completion)
-    ends = [match.end() for match in _mark_pattern(mark).finditer(text)]
-    if not ends:
+    marks = [match.span() for match in _mark_pattern(mark).finditer(text)]
+    if not marks:
         return None
-    parts = [text[start:end] for start, end in zip(ends, [*ends[1:], len(text)], strict=True)]
-    last = max((place for place, part in enumerate(parts) if part.strip(" \t\n*_#")), default=0)
-    answer = text[ends[last] :].strip()
+    starts = [*(start for start, _ in marks[1:]), len(text)]
+    parts = [text[end:start].strip() for (_, end), start in zip(marks, starts, strict=True)]
+    answer = next((part for part in reversed(parts) if part.strip("*_#")), "")
     is_line = "\n" not in answer
     return answer.strip("*_ ") if is_line and (answer.count("**") % 2 or answer.count("__") % 2) else answer
 

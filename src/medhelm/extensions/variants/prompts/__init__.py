@@ -144,10 +144,10 @@ def prompt_variant(name: str, dataset: Dataset, settings: Settings) -> Variant:
     settled: dict[str, Any] = {"prompt_source": asked.source} if asked.source else {}
     draw = None
     if asked.few_shot:
-        from medhelm.extensions.variants.prompts.few_shot import example_pool  # lazy: most prompts show no examples
+        from medhelm.extensions.variants.prompts.few_shot import EXAMPLES, example_pool  # lazy: few prompts show any
 
         pool = example_pool(asked.few_shot, dataset, changed, settings.seed)
-        settled["examples"], draw = pool.in_words(), pool.with_examples
+        settled[EXAMPLES], draw = pool.in_words(), pool.with_examples
         examples = pool.digest
     else:
         examples = ""

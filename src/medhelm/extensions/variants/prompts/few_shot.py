@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b, sha256
 from heapq import nsmallest
@@ -23,6 +23,11 @@ from medhelm.domain import Benchmark, Instance, Message, Source
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.extensions.variants.prompts.types import FewShot
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import Store
+
+EXAMPLES = "examples"
+"""Key of a run's settings: number and origin of its examples, in words."""
 
 SELECTIONS = ("few_shot", "train", "validation", "dev")
 """Named selections that hold examples, in order of preference."""
@@ -197,3 +202,19 @@ class _Questions:
 def _sequences(words: Sequence[str]) -> set[int]:
     """Return the hashes of all sequences of `WORDS` words."""
     return {crc32(" ".join(words[at : at + WORDS]).encode("utf-8", "replace")) for at in range(len(words) - WORDS + 1)}
+
+
+def purge_examples(store: Store, benchmark: str, instance_ids: Collection[str] | None) -> int:  # noqa: ARG001
+    """Delete the stored prompts that have examples, any of which may be a deleted instance; return the number of files.
+
+    The runs stay, and a new run with `--prompt` stores its prompts again.
+    """
+    files = {
+        store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+        for run in load_runs(store, benchmark, variants=True)
+        if run.settings.get(EXAMPLES)
+    }
+    existing = [file for file in files if file.is_file()]
+    for file in existing:
+        file.unlink()
+    return len(existing)

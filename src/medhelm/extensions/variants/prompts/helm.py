@@ -120,7 +120,7 @@ def _literal(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        raise _UnreadableSourceError(f"line {node.lineno} is no literal") from None
+        raise _UnreadableSourceError(f"line {node.lineno} is not a literal") from None
 
 
 def _prompt(adapter: Mapping[str, Any], kind: str, asked: str) -> str:
