@@ -18,81 +18,79 @@ from medhelm.extensions.variants.types import Perturbation
 
 # --- spelling ---------------------------------------------------------------------------------------------------------
 
-_COMMON = frozenset(
-    """
-    about accompanied according achieve actually additional additionally address adequate advice advised after again
-    agreed allow allowed allows almost alone along already although always among amount another answer anything
-    apparent apparently appear appeared appears application applied apply appointment approach appropriate
-    approximately areas around arrived arrives article asked asking aspect associated attended attending available
-    average aware based because become becomes began begin beginning begins behind being believe believed believes
-    belongs benefit better between brief briefly bring brings brother brought called calls careful carefully carried
-    caused causes causing certain certainly change changed changes changing characterized charge child children
-    choice choose clear clearly close closely collected college combination comes common commonly community company
-    compared comparison complain complained complaining complains complaint complaints complete completed completely
-    concern concerned concerning concerns conducted confirm confirmed connected consider considered considering
-    consistent consists contains content continue continued continues correct could country couple course covered
-    created current currently daily daughter decided decision demonstrate demonstrated depending depends describe
-    described describes describing despite detail detailed details determine determined develop developed developing
-    development develops difference differences different difficult difficulty directly discuss discussed during
-    earlier early easily eating effect effective effects either employed encounter enough ensure entire entirely
-    especially established estimate evaluate evaluated evaluation evening event events every everyone everything
-    evidence examination examine examined examining example excellent expected experience experienced experiences
-    experiencing explain explained explains explanation express extent extremely factor factors family father
-    feeling feelings feels figure final finally finding findings follow followed following follows formed forms
-    found frequent frequently friend friends further future general generally getting given gives giving going
-    gradually great group groups growing happen happened happens having health healthy heard helped helpful helps
-    herself himself history hospital hours house however husband identified identify immediately important improve
-    improved improvement improves include included includes including independent indicate indicated indicates
-    indicating individual individuals information initial initially instead intend interest interested interesting
-    introduced involved involves issue issues itself keeps kinds knowledge known large largely later learn least
-    leave leaves length letter level likely little lived living located location looked looking looks mainly
-    maintain maintained makes making management manner married matter maybe means measure measured measures medical
-    medication medications medicine medicines meeting member members mention mentioned method methods might minute
-    minutes moderate moment monitor month months morning mostly mother moved moving multiple myself named namely
-    national natural nature nearly necessary needed needs neighbor night notice noticed noticing number numerous
-    observe observed obtain obtained occasional occasionally occur occurred occurring occurs office often older
-    operation opinion option options order ordered other others otherwise outside overall parent parents participate
-    particular particularly parts patient patients people perform performed performing performs perhaps period
-    person personal phone physical physician picture place placed planned planning plans please position possible
-    possibly practice prefer preferred prepare prepared prescribe prescribed prescription presence present
-    presentation presented presenting presents previous previously primarily primary prior probable probably problem
-    problems procedure procedures process produce produced produces progress properly provide provided provides
-    public purpose question questions quickly quite rather reach reached reading really reason reasonable reasons
-    receive received receives receiving recent recently recommend recommendation recommendations recommended record
-    recorded records recovered refer referred refers regarding regular regularly relate related relation
-    relationship relatively remain remained remaining remains remember remove removed repeat repeated report
-    reported reporting reports represent represents request requested require required requires research
-    respectively response responsible result resulted resulting results return returned returns reveal revealed
-    reveals review reviewed routine satisfied schedule scheduled school section seemed seems separate series serious
-    service services session several shall share sharing should showed showing shown shows similar similarly simple
-    since sister situation sleep slightly social somebody someone something sometimes somewhat special specific
-    specifically spent stage standard start started starting starts state stated statement states station stayed
-    still story strong strongly student students studied studies study subject subjects subsequent subsequently
-    suddenly suggest suggested suggests suitable summary support supported supports suppose surgery surgical suspect
-    suspected suspects symptom symptoms taken takes taking teacher terms tested testing tests their themselves there
-    therefore these thing things think thinking those though thought through throughout times today together
-    tomorrow total toward towards treat treated treating treatment treatments tried trying types typical typically
-    under undergo undergoes undergoing understand understanding underwent until useful using usual usually variety
-    various visit visited visiting visits waiting wakes walking wanted wants watch water weekend weeks whatever
-    whenever where whereas whether which while whole whose within woman women wonder words worked worker working
-    works worried would write writing written years yesterday young younger yourself
-    """.split()
-)
+_COMMON_WORDS = """
+about accompanied according achieve actually additional additionally address adequate advice advised after again
+agreed allow allowed allows almost alone along already although always among amount another answer anything
+apparent apparently appear appeared appears application applied apply appointment approach appropriate
+approximately areas around arrived arrives article asked asking aspect associated attended attending available
+average aware based because become becomes began begin beginning begins behind being believe believed believes
+belongs benefit better between brief briefly bring brings brother brought called calls careful carefully carried
+caused causes causing certain certainly change changed changes changing characterized charge child children
+choice choose clear clearly close closely collected college combination comes common commonly community company
+compared comparison complain complained complaining complains complaint complaints complete completed completely
+concern concerned concerning concerns conducted confirm confirmed connected consider considered considering
+consistent consists contains content continue continued continues correct could country couple course covered
+created current currently daily daughter decided decision demonstrate demonstrated depending depends describe
+described describes describing despite detail detailed details determine determined develop developed developing
+development develops difference differences different difficult difficulty directly discuss discussed during
+earlier early easily eating effect effective effects either employed encounter enough ensure entire entirely
+especially established estimate evaluate evaluated evaluation evening event events every everyone everything
+evidence examination examine examined examining example excellent expected experience experienced experiences
+experiencing explain explained explains explanation express extent extremely factor factors family father
+feeling feelings feels figure final finally finding findings follow followed following follows formed forms
+found frequent frequently friend friends further future general generally getting given gives giving going
+gradually great group groups growing happen happened happens having health healthy heard helped helpful helps
+herself himself history hospital hours house however husband identified identify immediately important improve
+improved improvement improves include included includes including independent indicate indicated indicates
+indicating individual individuals information initial initially instead intend interest interested interesting
+introduced involved involves issue issues itself keeps kinds knowledge known large largely later learn least
+leave leaves length letter level likely little lived living located location looked looking looks mainly
+maintain maintained makes making management manner married matter maybe means measure measured measures medical
+medication medications medicine medicines meeting member members mention mentioned method methods might minute
+minutes moderate moment monitor month months morning mostly mother moved moving multiple myself named namely
+national natural nature nearly necessary needed needs neighbor night notice noticed noticing number numerous
+observe observed obtain obtained occasional occasionally occur occurred occurring occurs office often older
+operation opinion option options order ordered other others otherwise outside overall parent parents participate
+particular particularly parts patient patients people perform performed performing performs perhaps period
+person personal phone physical physician picture place placed planned planning plans please position possible
+possibly practice prefer preferred prepare prepared prescribe prescribed prescription presence present
+presentation presented presenting presents previous previously primarily primary prior probable probably problem
+problems procedure procedures process produce produced produces progress properly provide provided provides
+public purpose question questions quickly quite rather reach reached reading really reason reasonable reasons
+receive received receives receiving recent recently recommend recommendation recommendations recommended record
+recorded records recovered refer referred refers regarding regular regularly relate related relation
+relationship relatively remain remained remaining remains remember remove removed repeat repeated report
+reported reporting reports represent represents request requested require required requires research
+respectively response responsible result resulted resulting results return returned returns reveal revealed
+reveals review reviewed routine satisfied schedule scheduled school section seemed seems separate series serious
+service services session several shall share sharing should showed showing shown shows similar similarly simple
+since sister situation sleep slightly social somebody someone something sometimes somewhat special specific
+specifically spent stage standard start started starting starts state stated statement states station stayed
+still story strong strongly student students studied studies study subject subjects subsequent subsequently
+suddenly suggest suggested suggests suitable summary support supported supports suppose surgery surgical suspect
+suspected suspects symptom symptoms taken takes taking teacher terms tested testing tests their themselves there
+therefore these thing things think thinking those though thought through throughout times today together
+tomorrow total toward towards treat treated treating treatment treatments tried trying types typical typically
+under undergo undergoes undergoing understand understanding underwent until useful using usual usually variety
+various visit visited visiting visits waiting wakes walking wanted wants watch water weekend weeks whatever
+whenever where whereas whether which while whole whose within woman women wonder words worked worker working
+works worried would write writing written years yesterday young younger yourself
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
 """Words that may be misspelled: none is a clinical term, a negation, a number or a unit."""
-_REAL_WORDS = frozenset(
-    """
-    abut aloe bean begun beings belive bother bought cased cases casing chose cloud cold compete competed compliant
-    cones conform conformed county crated curse decoded derail derailed derails discus endure ether fiend fiends
-    fining finings fist fond forks fried fries fund funding gong hard head heath hose identity incudes indicted kids kins
-    lager last lave laves layer lean lest leve lied loved loving males mans marred mater medial mediation mens menton
-    meting moth moths naked neatly nerds odder pace paced panned pans pars patent patents pease pervious planed
-    planing pone precious preformed preset presets pubic quiet quire rally rater recommenced relayed repot retuned
-    revel reveled revels sage sated seeks seep sees sent serous shade shoed shoes sill sine snare snaring snowing sowed
-    sowing sown sows staged stages stare stares staring stars stat statin stating stats stave tales teat teems terns
-    texted texting texts three throughput tied ties tines tired toady tough tree trough tying wafer waking wales
-    waned wile woken woks worms wrote
-    """.split()
-)
+_WORDS_IN_REACH = """
+abut aloe arter bean begun beings belive bother bought cased cases casing chose cloud cold compete competed compliant
+cones conform conformed county crated curse decoded derail derailed derails discus endure ether fiend fiends
+fining finings fist fond forks fried fries fund funding fundings gong hard head heath hose identity incudes indicted kids kins
+lager last lave laves layer lean lest leve lied loved loving males mans marred mater medial mediation mens menton
+meting moth moths naked neatly nerds odder pace paced panned pans pars patent patents pease pervious planed
+planing pone precious preformed preset presets pubic quiet quire rally rater recommenced relayed repot retuned
+revel reveled revels sage sated seeks seep sees sent serous shade shoed shoes sill sine snare snaring snowing sowed
+sowing sown sows staged stages stare stares staring stars stat statin stating stats stave tales teat teems terns
+texted texting texts three throughput tied ties tines tired toady tough tree trough tying wafer waking wales
+waned wile woken woks worms wrote
+"""
+_REAL_WORDS = frozenset(_WORDS_IN_REACH.split())
 """Words that one slip in a common word would make."""
 _WORDS_PER_SLIP = 15
 """Spelling errors are in about every 15th word, and in at least one."""
@@ -117,7 +115,9 @@ _WORDS = re.compile(r"[^\W_]+")
 def _misspelled(text: str, rng: Random) -> str:
     """Return a text with spelling errors in some of its common words."""
     words = [
-        found for found in _CANDIDATE.finditer(text) if found[0] in _COMMON and text[found.start() - 1] not in _JOINED
+        found
+        for found in _CANDIDATE.finditer(text)
+        if found[0] in _COMMON and text[max(0, found.start() - 1) : found.start()] not in _JOINED
     ]
     n = min(len(words), max(1, round(len(text.split()) / _WORDS_PER_SLIP)))
     for found in sorted(rng.sample(words, n), key=lambda one: -one.start()):
@@ -172,23 +172,52 @@ def _is_one_slip(word: str, new: str) -> bool:
     if len(word) != len(new):
         return any(word[:place] + word[place + 1 :] == new for place in range(len(word)))
     places = [place for place, (a, b) in enumerate(zip(word, new, strict=True)) if a != b]
-    swapped = len(places) == 2 and places[1] == places[0] + 1 and word[places[0]] == new[places[1]]  # noqa: PLR2004
+    swapped = len(places) == 2 and places[1] == places[0] + 1 and word[places[0]] == new[places[1]]
     return len(places) == 1 or (swapped and word[places[1]] == new[places[0]])
 
 
 # --- casing -----------------------------------------------------------------------------------------------------------
 
-_SHORT = frozenset(
-    "an and any are as at be by can did do does for get go had has have he her him his how i if in is it its me my no not"
-    " of on or our out per see she so than that the then they this to too up was we who why you".split()
+_SHORT_WORDS = """
+add age ago aim all an and any are arm as ask at ate bad be bed big bit box boy but buy by can car cry cup dad day did
+do dog dry due ear eat egg end eye far fat fed few fit for get go got gum gut had has he her him hip his hot how ice
+if ill in is it its jaw job joy key kid law lay leg let lid lie lip lot low man may me men met mix mom mud mum my new
+no non nor not now nut odd of off oil old on one or our out own pay per pot pus put ran raw ray red rib rid rub run
+sac sad saw say see set sex she sit six sky so son sun tax tea ten the tie tip to toe too top try two up us use via
+was wax way we wet who why win won yes yet you
+"""
+_SHORT = frozenset(_SHORT_WORDS.split())
+"""Words of two and three letters whose casing means nothing; others may be units, symbols or abbreviations."""
+_UNITS = frozenset(
+    (
+        "mmol",
+        "umol",
+        "nmol",
+        "pmol",
+        "mcg",
+        "meq",
+        "mosm",
+        "mmhg",
+        "cmh",
+        "kcal",
+        "kpa",
+        "bpm",
+        "hpf",
+        "lpf",
+        "min",
+        "sec",
+        "msec",
+        "hrs",
+        "lbs",
+        "mol",
+    )
 )
-"""Words of up to four letters whose casing means nothing; other short words may be units, symbols or abbreviations."""
-_UNITS = frozenset("mmol umol nmol pmol mcg meq mosm mmhg cmh kcal kpa bpm hpf lpf min sec msec hrs lbs mol".split())
 _ALPHABETIC = re.compile(r"(?<![^\W_])[A-Za-z]+(?![^\W_])")
 _TOKEN = re.compile(r"\S+")
 _CAPITALIZED = re.compile(r"(?<!\S)[^\sa-z]\S*|(?<!\S)[a-z]\S*[A-Z]\S*")
 _KEPT = re.compile(r"[\d@_\[\]{}<>]|://|www\.")
 """Signs of addresses, placeholders, and words with digits."""
+_AGE = re.compile(r"\W*\d+(?:-(?:year|month|week|day|hour|minute|second|pound|pack|point|item|fold|old)s?)+\W*")
 _EPONYM = re.compile(r"\s+(?:disease|syndrome|sign|palsy|lamp|tumou?r|cells?|bodies|test|reflex|area)\b")
 _ARTICLE = re.compile(r"(?<!\S)A(?=\s[a-z\d])")
 
@@ -201,7 +230,7 @@ def _changes_case(word: str) -> bool:
     """
     if word[1:] != word[1:].lower():
         return False
-    return word.lower() in _SHORT or (len(word) > 3 and word not in _UNITS)  # noqa: PLR2004
+    return word.lower() in _SHORT or (len(word) > 3 and word not in _UNITS)
 
 
 @lru_cache(maxsize=50_000)
@@ -214,8 +243,14 @@ def _lowered(token: str) -> str:
 @lru_cache(maxsize=50_000)
 def _raised(token: str) -> str:
     if _KEPT.search(token):
-        return token
-    return _ALPHABETIC.sub(lambda m: m[0].upper() if m[0] == "a" or _changes_case(m[0]) else m[0], token)
+        return token.upper() if _AGE.fullmatch(token) else token
+    return _ALPHABETIC.sub(_raised_word, token)
+
+
+def _raised_word(found: re.Match[str]) -> str:
+    word = found[0]
+    is_ending = word == "s" and found.string[found.start() - 1] in "'’"
+    return word.upper() if word == "a" or is_ending or _changes_case(word) else word
 
 
 def _in_lowercase(text: str) -> str:
@@ -267,7 +302,7 @@ def _respaced(text: str, rng: Random) -> str:
         if not gaps or _TABLE.search(line):
             continue
         for gap in sorted(rng.sample(gaps, max(1, len(gaps) // _EVERY)), reverse=True):
-            line = line[:gap] + rng.choice(["  ", "\n", " \n"] if is_one_line else ["  "]) + line[gap + 1 :]  # noqa: PLW2901
+            line = line[:gap] + rng.choice(["  ", "\n", " \n"] if is_one_line else ["  "]) + line[gap + 1 :]
         lines[place] = line if is_one_line else line + rng.choice(["", " "])
     return "\n".join(lines)
 
