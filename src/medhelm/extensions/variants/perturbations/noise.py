@@ -79,16 +79,16 @@ works worried would write writing written years yesterday young younger yourself
 _COMMON = frozenset(_COMMON_WORDS.split())
 """Words that may be misspelled: none is a clinical term, a negation, a number or a unit."""
 _WORDS_IN_REACH = """
-abut aloe arter bean begun beings belive bother bought cased cases casing chose cloud cold compete competed compliant
-cones conform conformed county crated curse decoded derail derailed derails discus endure ether fiend fiends
-fining finings fist fond forks fried fries fund funding fundings gong hard head heath hose identity incudes indicted kids kins
-lager last lave laves layer lean lest leve lied loved loving males mans marred mater medial mediation mens menton
-meting moth moths naked neatly nerds odder pace paced panned pans pars patent patents pease pervious planed
-planing pone precious preformed preset presets pubic quiet quire rally rater recommenced relayed repot retuned
-revel reveled revels sage sated seeks seep sees sent serous shade shoed shoes sill sine snare snaring snowing sowed
-sowing sown sows staged stages stare stares staring stars stat statin stating stats stave tales teat teems terns
-texted texting texts three throughput tied ties tines tired toady tough tree trough tying wafer waking wales
-waned wile woken woks worms wrote
+abut aloe arose arter bean begun beings belive bother bought cared cased cases casing chose cloud cold compete
+competed compliant cones conform conformed county crated curse decoded derail derailed derails discus endure ether
+fiend fiends fining finings fist fond forks fried fries fund funding fundings gong hard head heath hose identity
+incudes indicted kids kins lager last lave laves layer lean lest leve lied loved loving males mans marred mater medial
+mediation mens menton meting moth moths naked neatly nerds odder pace paced panned pans pars patent patents pease
+pervious planed planing pone precious preformed preset presets pubic quiet quire rally rater recommenced relayed repot
+retuned revel reveled revels sage sated seeks seep sees sent serous shade shoed shoes sill sine snare snaring snowing
+sowed sowing sown sows staged stages stare stares staring stars stat statin stating stats stave tales teat teems terns
+texted texting texts three throughput tied ties tines tired toady tough tree trough tying vents wafer waking wales
+waned went were wile woken woks worms wrote
 """
 _REAL_WORDS = frozenset(_WORDS_IN_REACH.split())
 """Words that one slip in a common word would make."""
