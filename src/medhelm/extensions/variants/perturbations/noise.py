@@ -79,16 +79,23 @@ works worried would write writing written years yesterday young younger yourself
 _COMMON = frozenset(_COMMON_WORDS.split())
 """Words that may be misspelled: none is a clinical term, a negation, a number or a unit."""
 _WORDS_IN_REACH = """
-abut aloe arose arter bean begun beings belive bother bought cared cased cases casing chose cloud cold compete
-competed compliant cones conform conformed county crated curse decoded derail derailed derails discus endure ether
-fiend fiends fining finings fist fond forks fried fries fund funding fundings gong hard head heath hose identity
-incudes indicted kids kins lager last lave laves layer lean lest leve lied loved loving males mans marred mater medial
-mediation mens menton meting moth moths naked neatly nerds odder pace paced panned pans pars patent patents pease
-pervious planed planing pone precious preformed preset presets pubic quiet quire rally rater recommenced relayed repot
-retuned revel reveled revels sage sated seeks seep sees sent serous shade shoed shoes sill sine snare snaring snowing
-sowed sowing sown sows staged stages stare stares staring stars stat statin stating stats stave tales teat teems terns
-texted texting texts three throughput tied ties tines tired toady tough tree trough tying vents wafer waking wales
-waned went were wile woken woks worms wrote
+abut afer aline aloe alow anther areed arras arter atter bean begun beings belive bing bings bother bought brig brigs
+calks carful cased cases casing cerated chanted chanting chare charte chose cokes cold compete competed compliant
+complin conduced cones conform conformed corse county coupe coveted crated crested curse decoded defail derail
+derailed derails descrive discus earing eery effet endure enfire ensue enure ether evens evet expedience fatner fiend
+fiends fining finings firms fond fored forked forks fried fund funding fundings geat gibes ging gong gret hard head
+heath heathy hells herd hoise hose identity incudes indicted indicting interset issus keels kids kins lager lare larve
+last lave laves layer lean leat lest leve lied loomed looming looms loos loved loving males manly mans marred mater
+medial mediation mediations mens menton meting mexical minuets moth moths naked neatly nerds noght norice odder pace
+paced panned panning pans pars patent patents pease pervious planed planing pone practive precious preciously preform
+preformed preforming preforms preset presets profess provable pubic quire quote rach rally rater rearing recommenced
+refereed relayed repot requite requited retuned revel reveled revels revers sage sart sate sated sation seeks seep
+sees sent serous shade shading shoed shoeing shoes sice sightly sill similary simular sine siser slent slep slighty
+snare snaring snowed snowing snows sory sowed sowing sown sows spet staged stages stare stared stares staring starred
+stars stat statin stating stats stave string stroy stull subnect suster taen tales tames teat teated teats teems terns
+texted texting texts thee thins thong thongs three throughput tied ties tines ting tink tired toady tody tomes tose
+tough tret trough tying util wafer wager waking wales waling walling waned were wether wich wile winder wite witing
+woken woks wold wormed worming worms wrie wrote
 """
 _REAL_WORDS = frozenset(_WORDS_IN_REACH.split())
 """Words that one slip in a common word would make."""
@@ -179,12 +186,12 @@ def _is_one_slip(word: str, new: str) -> bool:
 # --- casing -----------------------------------------------------------------------------------------------------------
 
 _SHORT_WORDS = """
-add age ago aim all an and any are arm as ask at ate bad be bed big bit box boy but buy by can car cry cup dad day did
-do dog dry due ear eat egg end eye far fat fed few fit for get go got gum gut had has he her him hip his hot how ice
-if ill in is it its jaw job joy key kid law lay leg let lid lie lip lot low man may me men met mix mom mud mum my new
-no non nor not now nut odd of off oil old on one or our out own pay per pot pus put ran raw ray red rib rid rub run
-sac sad saw say see set sex she sit six sky so son sun tax tea ten the tie tip to toe too top try two up us use via
-was wax way we wet who why win won yes yet you
+add age ago aim air all an and any are arm as ask at ate bad be bed big bit box boy but buy by can car cry cup dad day
+did do dog dry due ear eat egg end eye far fat fed few fit for get go got gum gut had has he her him hip his hot how
+ice if ill in is it its jaw job joy key kid lab law lay leg let lid lie lip lot low man may me men met mix mom mud mum
+my new no non nor not now nut odd of off oil old on one or our out own pay per pot pre pus put ran raw ray red rib rid
+rub run sac sad saw say see set sex she sit six sky so son sun tax tea ten the tie tip to toe too top try two up us
+use via was wax way we wet who why win won yes yet you
 """
 _SHORT = frozenset(_SHORT_WORDS.split())
 """Words of two and three letters whose casing means nothing; others may be units, symbols or abbreviations."""

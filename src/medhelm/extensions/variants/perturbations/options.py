@@ -268,7 +268,7 @@ def _resolved(instance: Instance) -> list[tuple[str, bool]]:
 
 _SECOND_BEST = _compiled(
     r"\b(?:most|best|better|first|next|initial|initially|earliest|early|common|commonest|commonly|frequent|usual|usually|likely"
-    r"|likelihood|probable|probably|main|mainly|major|primary|primarily|preferred|choice|recommended|ideal|appropriate|suspect"
+    r"|likelihood|probable|probably|main|mainly|major|primary|primarily|preferred|choice|recommended|ideal|optimum|optimal|appropriate|suspect"
     r"|suggest|suggests|suggestive|indicated|closest|approximate|approximately|about|principal|chief|typical|typically|generally"
     r"|should|would|could|may|might|largest|smallest|longest|shortest|highest|lowest|greatest|least|more|less|maximum|minimum"
     r"|maximal|minimal|important|characteristics?|diagnosis|management|treatment|treated|drug|risks?|complications?|factors?"
