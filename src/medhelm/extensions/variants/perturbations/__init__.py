@@ -8,7 +8,7 @@ from importlib import import_module
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.variants.types import Perturbation
 
-_MODULES: tuple[str, ...] = ("options", "noise", "clinical", "units", "demographics")
+_MODULES: tuple[str, ...] = ("options", "noise", "abbreviations", "clinical", "units", "demographics")
 """Modules with a tuple `PERTURBATIONS`, in the order of lists."""
 
 GROUPS = {"options_order": tuple(f"options_rotated_{by}" for by in range(1, 5))}
@@ -27,8 +27,6 @@ def find_perturbation(name: str) -> Perturbation:
     """Return the perturbation with this name. Raises: UserError."""
     known = perturbations()
     if name not in known:
-        raise UserError(
-            f"--perturb: `{name}` is not a perturbation. {suggestion(name, [*known, *GROUPS])} "
-            "`medhelm variants` lists all."
-        )
+        near = suggestion(name, [*known, *GROUPS])
+        raise UserError(f"--perturb: `{name}` is not a perturbation. {near} `medhelm variants` lists all.")
     return known[name]

@@ -201,11 +201,11 @@ def _explained(order: Order, benchmark: Benchmark) -> Benchmark:
     moving = _kinds(benchmark.choices).moving
     n = len(benchmark.choices)
     letters = _letters(LETTERS[:n], _sources(n, moving, order(moving, Random(0))))
-    prompt, system = (
-        _PAIR.sub(lambda pair: letters.get(pair[1], pair[1]) + pair[2], text)
-        for text in (benchmark.prompt, benchmark.system)
-    )
-    return replace(benchmark, prompt=prompt, system=system)
+
+    def explained(template: str) -> str:
+        return _PAIR.sub(lambda m: letters.get(m[1], m[1]) + m[2], template)
+
+    return replace(benchmark, prompt=explained(benchmark.prompt), system=explained(benchmark.system))
 
 
 def _contradicted(instance: Instance, benchmark: Benchmark, *, is_same_for_all: bool) -> str:
@@ -220,7 +220,7 @@ def _contradicted(instance: Instance, benchmark: Benchmark, *, is_same_for_all: 
     def names_option(pair: re.Match[str]) -> bool:
         return pair[1] in own and pair[3].casefold().startswith(own[pair[1]].casefold())
 
-    pairs = [pair for text in (benchmark.prompt, benchmark.system) for pair in _PAIR.finditer(text)]
+    pairs = [pair for template in (benchmark.prompt, benchmark.system) for pair in _PAIR.finditer(template)]
     if pairs and not (is_same_for_all and not benchmark.choice_columns and all(map(names_option, pairs))):
         return "The prompt says what the letters mean, in words that cannot be changed."
     if any(names_option(pair) for text in _texts(instance) for pair in _PAIR.finditer(text)):
@@ -268,14 +268,21 @@ def _resolved(instance: Instance) -> list[tuple[str, bool]]:
 
 _SECOND_BEST = _compiled(
     r"\b(?:most|best|better|first|next|initial|initially|earliest|early|common|commonest|commonly|frequent|usual|usually|likely"
-    r"|likelihood|probable|probably|main|mainly|major|primary|primarily|preferred|choice|recommended|ideal|appropriate|suspect"
+    r"|likelihood|probable|probably|main|mainly|major|primary|primarily|preferred|choice|recommended|ideal|optimum|optimal|appropriate|suspect"
     r"|suggest|suggests|suggestive|indicated|closest|approximate|approximately|about|principal|chief|typical|typically|generally"
     r"|should|would|could|may|might|largest|smallest|longest|shortest|highest|lowest|greatest|least|more|less|maximum|minimum"
-    r"|maximal|minimal|important|characteristic|diagnosis|management|treatment|\w+est)\b"
+    r"|maximal|minimal|important|characteristics?|diagnosis|management|treatment|treated|drug|risks?|complications?|factors?"
+    r"|features?|signs?|symptoms?|findings?|effects?|associated|involved|causes?|caused|seen|shows?|part|true|correct|right"
+    r"|regarding|respect|statements?|estimate|stated|required|needed|\w+est)\b"
 )
 """Words of questions whose correct option is the best of those listed: without it, the second best may be correct."""
-_NEGATIVE = _compiled(r"\b(?:not|except|excluding|false|incorrect|wrong|untrue|other than|unlike|never|all)\b|n't\b")
-"""Words of questions in which "none" would be a second negation."""
+_NEGATIVE = _compiled(
+    r"\b(?:no|not|cannot|except|excluding|false|incorrect|wrong|untrue|other\s+than|unlike|never|all|rare|rarely|uncommon"
+    r"|contraindicated|absent|lacks?|without|avoid(?:ed)?)\b|n't\b"
+)
+"""Words of questions, and of their correct options, in which "none" would be a second negation."""
+_SHOWN = _compiled(r"\b(?:shown|figure|image|picture|photograph|radiograph|x-?ray|graph|diagram|marked|arrow|below)\b")
+"""Words of questions about a picture that is not part of the data."""
 _GRADUAL = _compiled(r"[<>≤≥]|\b(?:more|less|greater|at least|over|under|above|below|up to|or more|any|only)\b")
 """Words of options that include others."""
 
@@ -306,8 +313,10 @@ def _check_none_of_the_above(original: Instance, changed: Instance, benchmark: B
     question = " ".join(_texts(original))
     if _SECOND_BEST.search(question):
         return "The question asks for the best option, so that another one may be correct without it."
-    if _NEGATIVE.search(question):
-        return "The question has a negation."
+    if _NEGATIVE.search(question) or _NEGATIVE.search(original.correct[0]):
+        return "The question or its correct option has a negation."
+    if _SHOWN.search(question):
+        return "The question is about a picture."
     if _MENTION.search(question) or any(_LETTERS_ONLY.fullmatch(text) for text in original.choices):
         return "Letters refer to options."
     if any(_GRADUAL.search(text) for text in original.choices):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -17,10 +16,24 @@ SHORTEST_WORDS = 4
 _JSON = re.compile(r"\s*[\[{<]\s*[\"'<{\[]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
-_NEGATION = re.compile(
-    r"\b(?:no|not|nor|none|never|neither|nothing|nobody|without|denie[sd]|deny|denying|absent|absence|negative|free|cannot"
-    r"|rule[sd]?\s+out|except|unless|unlikely)\b|n['’]t\b",
-    re.IGNORECASE,
+_LOWER_WORD = re.compile(r"[a-z]+(?:['’]t)?")
+_NEGATIONS = frozenset(
+    (
+        "no",
+        "not",
+        "nor",
+        "none",
+        "never",
+        "neither",
+        "nothing",
+        "nobody",
+        "without",
+        "deny",
+        "denies",
+        "denied",
+        "denying",
+    )
+    + ("absent", "absence", "negative", "free", "cannot", "except", "unless", "unlikely")
 )
 
 
@@ -45,6 +58,12 @@ def change_prose(instance: Instance, benchmark: Benchmark, change: Callable[[str
 def shown_fields(benchmark: Benchmark) -> set[str]:
     """Return the names of the fields that the prompt shows."""
     return (placeholders(benchmark.prompt) | placeholders(benchmark.system)) - {OPTIONS}
+
+
+def shown_texts(instance: Instance, benchmark: Benchmark) -> list[str]:
+    """Return the fields that the prompt shows, and all turns."""
+    shown = shown_fields(benchmark)
+    return [*(instance.fields[name] for name in sorted(shown)), *(turn.text for turn in instance.turns)]
 
 
 def changed_texts(original: Instance, changed: Instance) -> Iterator[tuple[str, str]]:
@@ -88,5 +107,6 @@ def check_facts(original: Instance, changed: Instance) -> str:
     return ""
 
 
-def _negations(text: str) -> Counter[str]:
-    return Counter(" ".join(found.casefold().split()) for found in _NEGATION.findall(text))
+def _negations(text: str) -> list[str]:
+    """Return the negations of a text, in order."""
+    return [word for word in _LOWER_WORD.findall(text.lower()) if word in _NEGATIONS or word.endswith(("'t", "’t"))]
