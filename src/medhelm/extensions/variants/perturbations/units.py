@@ -164,6 +164,11 @@ _UNIT = re.compile(
     re.IGNORECASE,
 )
 _VALUE_BEFORE = re.compile(rf"(?:{'|'.join(_SPELLINGS.values())})[ ]+(?:(?:of|for|total|serum)[ ]+)*$", re.IGNORECASE)
+_MORE_VALUES = re.compile(
+    rf"\s?[(\[][^()\[\]]*\d|[\s,;/|→–-]*(?:\b(?:and|to|or|then)\s)?\s*(?:{_NUMBER})\s?"
+    rf"(?:{'|'.join(_SPELLINGS.values())})\b",
+    re.IGNORECASE,
+)
 _LONG_FORMS = {"kilograms": "kg", "lbs": "lb", "pounds": "lb", "centimeters": "cm", "inches": "in"}
 
 
@@ -237,23 +242,33 @@ def _converted(text: str, tolerance: float) -> str | None:
             if not any(start < match.end() <= end for start, end in read):
                 return None
         for match in matches:
-            if _VALUE_BEFORE.search(text, max(0, match.start() - 24), match.start()):
-                return None  # "84 mg/dL triglycerides, 66 mg/dL HDL": the value after a name is that of the next one
-            for group, part in match.groupdict().items():
-                if part is None:
-                    continue
-                new = conversion.unit if "unit" in group else rounded(part, conversion, tolerance)
-                if new is None:
-                    return None
-                found[match.span(group)] = new
+            new = _new_texts(match, conversion, tolerance)
+            if new is None or not new.keys().isdisjoint(found):
+                return None
+            found |= new
     parts: list[str] = []
     last = 0
-    for (start, end), new in sorted(found.items()):
-        if start < last:
-            return None  # two patterns read the same characters
-        parts += [text[last:start], new]
+    for (start, end), replacement in sorted(found.items()):
+        parts += [text[last:start], replacement]
         last = end
     return "".join([*parts, text[last:]])
+
+
+def _new_texts(match: re.Match[str], conversion: Conversion, tolerance: float) -> dict[tuple[int, int], str] | None:
+    """Return place -> new text for the parts of a value; None if they cannot be converted."""
+    if _VALUE_BEFORE.search(match.string, max(0, match.start() - 24), match.start()):
+        return None  # "84 mg/dL triglycerides, 66 mg/dL HDL": the value after a name is that of the next one
+    if _MORE_VALUES.match(match.string, match.end()):
+        return None  # "160 mg/dL (8.9 mmol/L)", or a table with a column for each day
+    found: dict[tuple[int, int], str] = {}
+    for group, part in match.groupdict().items():
+        if part is None:
+            continue
+        new = conversion.unit if "unit" in group else rounded(part, conversion, tolerance)
+        if new is None:
+            return None
+        found[match.span(group)] = new
+    return found
 
 
 def _convert(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:  # noqa: ARG001
