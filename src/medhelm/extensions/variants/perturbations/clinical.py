@@ -91,7 +91,8 @@ _BACKGROUND = re.compile(
 """Sections about the background of a patient, whose order says nothing."""
 _NEXT = re.compile(
     r"PHYSICAL EXAM.*|(?:GENERAL )?EXAMINATION|VITAL SIGNS.*|OBJECTIVE|ASSESSMENT.*|IMPRESSION.*|PLAN|LABORATOR.*"
-    r"|DIAGNOSTIC.*|HISTORY OF PRESENT ILLNESS|PRESENT ILLNESS|HOSPITAL COURSE|CHIEF COMPLAINT|REASON FOR .*|PROCEDURE.*|DIAGNOSIS"
+    r"|DIAGNOSTIC.*|HISTORY OF PRESENT ILLNESS|PRESENT ILLNESS|HOSPITAL COURSE|CHIEF COMPLAINT|REASON FOR .*"
+    r"|PROCEDURE.*|DIAGNOSIS"
 )
 """Other headings that end a section, and do not divide it as "GENERAL" divides a review of systems."""
 
@@ -196,7 +197,7 @@ class Input:
         parts = [rf"{gap}[^.\n]{{0,60}}\b(?:baseline|previous|prior|compar\w+|from|to)\b[^.\n]{{0,40}}\d"]
         if self.name:
             parts.append(rf"\b(?:{self.name})\b(?![^.;\n\d]{{0,40}}{gap})[^.;\n]{{0,60}}?\d")
-            parts.append(rf"\d[^.,;:\n\])]{{0,18}}\s(?:{self.name})\b")
+            parts.append(rf"\d(?:(?! and | with )[^.,;:\n\])]){{0,18}}\s(?:{self.name})\b")
         return re.compile("|".join([*parts, self.left]), re.IGNORECASE)
 
 
