@@ -16,6 +16,7 @@ from medhelm.extensions.variants.perturbations.cases import (
     Case,
     answer_text,
     find_case,
+    lexicon,
     may_matter,
     mentions_other_age,
     prompt_fields,
@@ -75,7 +76,8 @@ _GENDERED = re.compile(
     r"\b(?:men|women|males|females|boys|girls|ladies|gentlemen|widow\w*|housewi\w+|actor|actress|waiter|waitress|nun|monk"
     r"|(?:police|fire|business|sales|fisher|crafts|service|camera|door|mail|work|states|council|repair)(?:man|woman)"
     r"|priest|homosexual|gay|lesbian|bisexual|trans(?:gender|sexual)|queen|king|prince|princess|host|hostess|nanny|bride"
-    r"|groom|fianc[eé]e?|sir|ma['’]am|madam|dude|guy|fraternity|sorority|(?:his|her) patients?)\b|he/she|\b(?:fe)?male[- ]pattern"
+    r"|groom|fianc[eé]e?|sir|ma['’]am|madam|dude|guy|fraternity|sorority|(?:his|her) patients?)\b|he/she"
+    r"|\b(?:fe)?male[- ]pattern"
     r"|\b(?:sex|gender)\s*[:=]|\b\d{1,3}\s?(?:yo|y/o|y\.o\.)?\s?[MF]\b|\bG\d+\s?P\d|\b46\s?,\s?X"
     r"|(?<!-)\b(?:an?|another|other|young) (?:man|woman|male|female|boy|girl)\b",
     re.IGNORECASE,
@@ -91,15 +93,7 @@ _AFTER_OBJECT = re.compile(
     r"|(?:last|this|next|every|one|two|three|several|\d+) (?:hour|night|day|morning|evening|week|month|year|time)s?)\b"
 )
 """Words that follow "her" only if it means "him"."""
-_BEFORE_EITHER = re.compile(
-    r"\b(?:g[ia]v(?:es?|ing|en)|mak(?:es?|ing)|made|ask(?:s|ed|ing)?|t(?:ells?|old|elling)|lets?|help(?:s|ed|ing)?|shows?"
-    r"|showed|offer(?:s|ed|ing)?|prescrib(?:es?|ed|ing)|find(?:s|ing)?|found|leav(?:es?|ing)|left|keep(?:s|ing)?|kept|see"
-    r"|caus(?:es?|ed|ing)|sends?|sent|br(?:ings?|ought)|tak(?:es?|ing)|took|advis(?:es?|ed|ing)|inform(?:s|ed|ing)?|hits?"
-    r"|start(?:s|ed)?|saw|hears?|heard|watch(?:ed)?|call(?:s|ed)?|concern(?:s|ed|ing)?|worr(?:y|ies|ied)"
-    r"|bother(?:s|ed|ing)?|feed(?:s|ing)?|fed|hand(?:s|ed|ing)?|t(?:each|aught)|b(?:uys?|ought)|pa(?:ys?|id)|promised"
-    r"|bit|bites?|bitten|scratch(?:ed)?|kick(?:ed|s)?|punch(?:ed)?|attack(?:ed)?|push(?:ed)?|evaluat(?:es?|ed)|examin(?:es?|ed)|str(?:uck|ikes?))\s*$"
-)
-"""Verbs after which "her" may mean "him" or "his"."""
+_LAST_WORD = re.compile(r"(\w+)\s*$")
 
 
 def _swap_sex(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:  # noqa: ARG001
@@ -135,7 +129,8 @@ def _his_or_him(text: str, match: re.Match[str]) -> str | None:
     """Return the male word for a "her"; None if both are possible."""
     if not re.match(r"\s\w", text[match.end() : match.end() + 2]) or _AFTER_OBJECT.match(text, match.end()):
         return "him"
-    return None if _BEFORE_EITHER.search(text, max(0, match.start() - 16), match.start()) else "his"
+    previous = _LAST_WORD.search(text, max(0, match.start() - 16), match.start())
+    return None if previous and lexicon("before her or him").find(previous[1]) else "his"
 
 
 def _cased(word: str, like: str) -> str:

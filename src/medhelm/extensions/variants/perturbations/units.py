@@ -273,16 +273,11 @@ def _new_texts(match: re.Match[str], conversion: Conversion, tolerance: float) -
 
 def _convert(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:  # noqa: ARG001
     """Return the case with all its values in the other unit."""
-    tolerance = _tolerance(instance)
-    if find_case(instance, benchmark) is None or tolerance is None:
+    case, tolerance = find_case(instance, benchmark), _tolerance(instance)
+    if case is None or tolerance is None:
         return None
-    changed = instance
-    for name, text in prompt_fields(instance, benchmark):
-        new = _converted(text, tolerance)
-        if new is None:
-            return None
-        changed = with_field(changed, name, new)
-    return changed
+    text = _converted(case.text, tolerance)
+    return None if text is None else with_field(instance, case.field, text)
 
 
 # --- check ------------------------------------------------------------------------------------------------------------
