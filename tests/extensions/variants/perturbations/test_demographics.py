@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.domain import Benchmark, Instance
 from medhelm.extensions.variants.perturbations import demographics, perturbations
 from medhelm.extensions.variants.perturbations.cases import find_case, sentence_breaks
 from tests.support.benchmarks.library import benchmark
@@ -206,13 +205,9 @@ def test_checks_reject_what_their_change_would_not_do() -> None:
 def test_only_fields_of_the_prompt_are_read() -> None:
     instance = replace(question(CASE), fields={"question": "What is it?", "hidden": CASE})
     assert find_case(instance, MED_QA) is None
-    assert _case(MED_QA, question(CASE)).age == 45
-
-
-def _case(benchmark: Benchmark, instance: Instance) -> demographics.Case:
-    found = find_case(instance, benchmark)
-    assert found is not None
-    return found
+    shown = find_case(question(CASE), MED_QA)
+    assert shown is not None
+    assert (shown.age, shown.sex, shown.noun, shown.description) == (45, "male", "man", "")
 
 
 def test_sentences_are_added_where_no_sentence_refers_to_the_one_before() -> None:

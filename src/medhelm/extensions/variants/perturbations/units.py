@@ -54,7 +54,7 @@ QUANTITIES = (
     Quantity(r"calcium|Ca(?:2\+|\+\+)?", "ca", 1 / 4.008, "mg/dL", "mmol/L", (1, 2), (3, 20)),
     Quantity(r"magnesium|Mg(?:2\+|\+\+)", "magnesium mg2 mg+", 1 / 2.431, "mg/dL", "mmol/L", (1, 2), (0.3, 10)),
     Quantity("phosph(?:ate|orus)", "phosph", 1 / 3.097, "mg/dL", "mmol/L", (1, 2), (0.3, 20)),
-    Quantity("uric acid|urate", "ur", 59.48, "mg/dL", "µmol/L", (1, 0), (0.5, 30)),
+    Quantity("uric acid|urate", "uric urate", 59.48, "mg/dL", "µmol/L", (1, 0), (0.5, 30)),
     Quantity("ha?emoglobin|Hgb|Hb", "globin hgb hb", 10, "g/dL", "g/L", (1, 0), (2, 25)),
     Quantity("albumin", "albumin", 10, "g/dL", "g/L", (1, 0), (0.5, 7)),
     Quantity(
@@ -80,6 +80,7 @@ _FILLER = (
     r"|elevated|high|low|increased|decreased|reduced|normal|be|serum|plasma|total|direct)\b|[:=,~<>≤≥]"
     r"|\([A-Z][\w+-]{0,8}\)))*\s*"
 )
+_NORMAL = r"(?:(?:normal|reference|ref|range|interval|limits?|values?|rr|nr?|nl|is|for)?[.:,=]?\s?)*"
 _OTHER_FLUID = re.compile(r"(?:urine|urinary|csf|fluid|ionized|spot|fecal|to)\s$", re.IGNORECASE)
 """Before a name: not a value in serum or plasma."""
 
@@ -118,8 +119,8 @@ def _laboratory_values() -> Iterator[Conversion]:
         ):
             spelled = _SPELLINGS[unit]
             reference = (
-                rf"(?:\s?[(\[][^()\[\]\d]{{0,30}}(?P<low>{_NUMBER})(?:\s?(?:[-–−]|to)\s?(?P<high>{_NUMBER}))?"
-                rf"(?:\s?(?P<range_unit>{spelled}))?\s?[)\]])?"
+                rf"(?:\s?[(\[](?:{_NORMAL}[<>≤≥]?\s?(?P<low>{_NUMBER})(?:\s?(?:[-–−]|to)\s?(?P<high>{_NUMBER}))?"
+                rf")(?:\s?(?P<range_unit>{spelled}))?\s?[)\]])?"
             )
             yield Conversion(
                 value=re.compile(
@@ -212,6 +213,9 @@ _TOLERANCE = 0.005
 _TOLERANCE_IN_FORMULAS = 0.002
 """The same where the reference is computed from values."""
 
+_LONG_REFERENCE = 8
+"""Words of a reference that is a text: shorter ones with digits are dates, doses or times."""
+
 
 def _is_number(text: str) -> bool:
     return bool(re.fullmatch(r"[-−]?\d+(?:\.\d+)?", text.strip()))
@@ -227,7 +231,8 @@ def _tolerance(instance: Instance) -> float | None:
     answer = instance.expected
     if _is_number(answer):
         return _TOLERANCE_IN_FORMULAS if "." in answer else None
-    return _TOLERANCE if len(answer.split()) > 3 else None
+    is_short = len(answer.split()) < _LONG_REFERENCE and re.search(r"\d", answer)
+    return None if is_short else _TOLERANCE
 
 
 def rounded(number: str, conversion: Conversion, tolerance: float) -> str | None:
@@ -347,7 +352,8 @@ def _value_problem(old: str, new: str) -> str:
         value = float(before[place].replace(",", ""))
         expected = _expected(value, units, "".join(before[:place]))
         last_place = 10.0 ** -len(after[place].partition(".")[2])
-        if expected is None or abs(float(after[place]) - expected) > 0.01 * expected + last_place / 2:
+        tolerance = 0.05 if units[0] in ("°c", "°f") else 0.01 * (expected or 0)
+        if expected is None or abs(float(after[place]) - expected) > tolerance + last_place / 2:
             return "Values must be equal, up to rounding."
     return "" if before[0] == after[0] else "Nothing but values and units may change."
 
