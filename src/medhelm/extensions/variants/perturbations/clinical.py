@@ -82,7 +82,11 @@ _POSITIONS = re.compile(
 
 # --- order of sections ------------------------------------------------------------------------------------------------
 
-_HEADING = re.compile(r"(?:(?<=[.;:!?)])[ \t]*|(?<=\n)[ \t]*|\A)(?P<name>[A-Z][A-Z /&'-]{2,48}[A-Z])[ \t]*:(?!\d)")
+_HEADING = re.compile(
+    r"(?:(?<=\n)|\A)[ \t]*(?P<line>[A-Z][A-Za-z /&'-]{2,48}[A-Za-z])[ \t]*:(?!\d)"
+    r"|(?<=[.;:!?)])[ \t]*(?P<name>[A-Z][A-Z /&'-]{2,48}[A-Z])[ \t]*:(?!\d)"
+)
+"""Headings: at the start of a line in any case, elsewhere in capitals."""
 _BACKGROUND = re.compile(
     r"(?:PAST |PRIOR |PREVIOUS )?(?:MEDICAL|SURGICAL|MEDICAL AND SURGICAL|MEDICAL/SURGICAL|FAMILY|SOCIAL|PERSONAL"
     r"|HABITS|PSYCHIATRIC|FAMILY MEDICAL|SUBSTANCE ABUSE) HISTORY|(?:CURRENT |HOME |OUTPATIENT |PRESENT )?MEDICATIONS"
@@ -102,7 +106,7 @@ class Section:
     """A heading with the text below it."""
 
     name: str
-    """Heading."""
+    """Heading, in capitals."""
     text: str
     """Heading and text, without white space around them."""
     end: str
@@ -111,12 +115,12 @@ class Section:
 
 def sections(text: str) -> tuple[str, list[Section]]:
     """Return the text before the first heading, and the sections."""
-    starts = [match.start("name") for match in _HEADING.finditer(text)]
+    starts = [match.start(match.lastgroup or 0) for match in _HEADING.finditer(text)]
     found = []
     for start, end in pairwise([*starts, len(text)]):
         part = text[start:end]
         kept = part.rstrip()
-        found.append(Section(kept.partition(":")[0].strip(), kept, part[len(kept) :]))
+        found.append(Section(kept.partition(":")[0].strip().upper(), kept, part[len(kept) :]))
     return text[: starts[0]] if starts else text, found
 
 
