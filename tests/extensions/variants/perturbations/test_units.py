@@ -38,6 +38,7 @@ def converted(text: str, answer: str = "") -> str:
         ("Uric acid 8.0 mg/dL", "Uric acid 476 µmol/L"),
         ("Hemoglobin 13.5 g/dL and albumin 40 g/L", "Hemoglobin 135 g/L and albumin 4.0 g/dL"),
         ("Na+: 137 mEq/L, K+: 4.1 mEq/L", "Na+: 137 mmol/L, K+: 4.1 mmol/L"),
+        ("Cl-: 100 mEq/L HCO3-: 24 mEq/L BUN: 14 mg/dL", "Cl-: 100 mmol/L HCO3-: 24 mmol/L BUN: 5.0 mmol/L"),
         ("temperature of 38.0 °C", "temperature of 100.4 °F"),
         ("temperature is 98.6°F", "temperature is 37.0°C"),
         ("He weighs 70 kg.", "He weighs 154 lb."),

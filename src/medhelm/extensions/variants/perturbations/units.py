@@ -285,7 +285,8 @@ def _is_of_other_fluid(match: re.Match[str]) -> bool:
 
 def _new_texts(match: re.Match[str], conversion: Conversion, tolerance: float) -> dict[tuple[int, int], str] | None:
     """Return place -> new text for the parts of a value; None if they cannot be converted."""
-    if _VALUE_BEFORE.search(match.string, max(0, match.start() - 24), match.start()):
+    is_labeled = re.search("[:=]", match.string[match.start() : match.start("number")])
+    if not is_labeled and _VALUE_BEFORE.search(match.string, max(0, match.start() - 24), match.start()):
         return None  # "84 mg/dL triglycerides, 66 mg/dL HDL": the value after a name is that of the next one
     if _MORE_VALUES.match(match.string, match.end()):
         return None  # "160 mg/dL (8.9 mmol/L)", or a table with a column for each day
