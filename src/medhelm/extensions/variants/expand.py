@@ -94,10 +94,15 @@ def perturbation_variant(perturbation: Perturbation, benchmark: Benchmark, seed:
     )
 
 
+def changed_instance(
+    perturbation: Perturbation, benchmark: Benchmark, seed: int, instance: Instance
+) -> Instance | None:
+    """Return the changed instance before its check; None if the change does not apply, or changes nothing."""
+    found = perturbation.apply(instance, benchmark, Random(f"{seed}:{perturbation.name}:{instance.id}"))
+    return None if found == instance else found
+
+
 def _changed(perturbation: Perturbation, benchmark: Benchmark, seed: int, instance: Instance) -> Instance | None:
-    """Return the changed instance; None if the change does not apply, changes nothing, or fails its check."""
-    rng = Random(f"{seed}:{perturbation.name}:{instance.id}")
-    found = perturbation.apply(instance, benchmark, rng)
-    if found is None or found == instance or perturbation.check(instance, found, benchmark):
-        return None
-    return found
+    """Return the changed instance; None if there is none, or it fails its check."""
+    found = changed_instance(perturbation, benchmark, seed, instance)
+    return None if found is None or perturbation.check(instance, found, benchmark) else found

@@ -82,13 +82,23 @@ _POSITIONS = re.compile(
 
 # --- order of sections ------------------------------------------------------------------------------------------------
 
-_HEADING = re.compile(r"(?:(?<=[.;:!?)])[ \t]*|(?<=\n)[ \t]*|\A)(?P<name>[A-Z][A-Z /&'-]{3,48}[A-Z])[ \t]*:(?!\d)")
+_HEADING = re.compile(
+    r"(?:(?<=\n)|\A)[ \t]*(?P<line>[A-Z][A-Za-z /&'-]{2,48}[A-Za-z])[ \t]*:(?!\d)"
+    r"|(?<=[.;:!?)])[ \t]*(?P<name>[A-Z][A-Z /&'-]{2,48}[A-Z])[ \t]*:(?!\d)"
+)
+"""Headings: at the start of a line in any case, elsewhere in capitals."""
 _BACKGROUND = re.compile(
     r"(?:PAST |PRIOR |PREVIOUS )?(?:MEDICAL|SURGICAL|MEDICAL AND SURGICAL|MEDICAL/SURGICAL|FAMILY|SOCIAL|PERSONAL"
     r"|HABITS|PSYCHIATRIC|FAMILY MEDICAL|SUBSTANCE ABUSE) HISTORY|(?:CURRENT |HOME |OUTPATIENT |PRESENT )?MEDICATIONS"
     r"|(?:DRUG |MEDICATION )?ALLERGIES|ALLERGIES TO MEDICATIONS|REVIEW OF SYSTEMS|HABITS"
 )
 """Sections about the background of a patient, whose order says nothing."""
+_NEXT = re.compile(
+    r"PHYSICAL EXAM.*|(?:GENERAL )?EXAMINATION|VITAL SIGNS.*|OBJECTIVE|ASSESSMENT.*|IMPRESSION.*|PLAN|LABORATOR.*"
+    r"|DIAGNOSTIC.*|HISTORY OF PRESENT ILLNESS|PRESENT ILLNESS|HOSPITAL COURSE|CHIEF COMPLAINT|REASON FOR .*"
+    r"|PROCEDURE.*|DIAGNOSIS"
+)
+"""Other headings that end a section, and do not divide it as "GENERAL" divides a review of systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,7 @@ class Section:
     """A heading with the text below it."""
 
     name: str
-    """Heading."""
+    """Heading, in capitals."""
     text: str
     """Heading and text, without white space around them."""
     end: str
@@ -105,22 +115,23 @@ class Section:
 
 def sections(text: str) -> tuple[str, list[Section]]:
     """Return the text before the first heading, and the sections."""
-    starts = [match.start("name") for match in _HEADING.finditer(text)]
+    starts = [match.start(match.lastgroup or 0) for match in _HEADING.finditer(text)]
     found = []
     for start, end in pairwise([*starts, len(text)]):
         part = text[start:end]
         kept = part.rstrip()
-        found.append(Section(kept.partition(":")[0].strip(), kept, part[len(kept) :]))
+        found.append(Section(kept.partition(":")[0].strip().upper(), kept, part[len(kept) :]))
     return text[: starts[0]] if starts else text, found
 
 
 def _runs(found: Sequence[Section]) -> list[tuple[int, int]]:
-    """Return first and last + 1 of the longest runs of background sections; the last section of a text is in none."""
+    """Return first and last + 1 of the runs of background sections that the heading after them ends."""
     runs: list[tuple[int, int]] = []
     start = 0
     for place, section in enumerate(found):
-        if not _BACKGROUND.fullmatch(section.name) or place == len(found) - 1:
-            runs += [(start, place)] if place - start > 1 else []
+        if not _BACKGROUND.fullmatch(section.name):
+            end = place if _NEXT.fullmatch(section.name) else place - 1
+            runs += [(start, end)] if end - start > 1 else []
             start = place + 1
     return runs
 
@@ -181,7 +192,17 @@ class Input:
     value: str
     """Pattern of the value with its unit."""
     left: str
-    """Pattern of anything in the text that would still tell the value, or another result of it."""
+    """Pattern of anything else in the text that may tell the value, such as a result of it."""
+
+    @property
+    def told(self) -> re.Pattern[str]:
+        """Pattern of the value, or what may tell it, in a text from which it was removed."""
+        gap = re.escape(NOT_RECORDED)
+        parts = [rf"{gap}[^.\n]{{0,60}}\b(?:baseline|previous|prior|compar\w+|from|to)\b[^.\n]{{0,40}}\d"]
+        if self.name:
+            parts.append(rf"\b(?:{self.name})\b(?![^.;\n\d]{{0,40}}{gap})[^.;\n]{{0,60}}?\d")
+            parts.append(rf"\d(?:(?! and | with )[^.,;:\n\])]){{0,18}}\s(?:{self.name})\b")
+        return re.compile("|".join([*parts, self.left]), re.IGNORECASE)
 
 
 _DECIMAL = r"\d+(?:[.,]\d+)?"
@@ -197,49 +218,49 @@ INPUTS = (
         r"\b\d{2,3}\s?/\s?\d{2,3}(?:\s?mm\s?Hg)?",
         r"\d\s?/\s?\d|systolic|diastolic|\bMAP\b|mean arterial",
     ),
-    Input(_QTC, r"QT(?! ?c)(?: interval)?", rf"{_DECIMAL}\s?(?:ms|msec|milliseconds)\b", r"QT[^.;\n]{0,80}\d|QT ?c"),
+    Input(_QTC, r"QT(?! ?c)(?: interval)?", rf"{_DECIMAL}\s?(?:ms|msec|milliseconds)\b", r"QT ?c"),
     Input(
         _GFR,
         "creatinine|sCr|Cr",
         rf"{_DECIMAL}\s?(?:mg|[µμu]mol){_PER_LITER}",
-        r"creatinine[^.;\n]{0,80}\d|\bs?Cr\b|GFR|clearance|renal (?:function|failure|insuff)|kidney|CKD",
+        r"GFR|clearance|renal (?:function|failure|insuff)|kidney|CKD",
     ),
     Input(
         ("Ideal Body Weight", "Target weight", "Body Surface", "Body Mass"),
         "height|tall",
         rf"{_DECIMAL}\s?{_LENGTH_UNIT}",
-        r"\d[ -]?(?:cm|centimeters|in|inches|feet|foot|ft|m)\b|height[^.;\n]{0,60}\d|\d['’]|body surface|\bBSA\b"
-        r"|\b(?:his|her|current|a) (?:BMI|body mass)",
+        r"\d[ -]?(?:cm|centimeters|in|inches|feet|foot|ft|m)\b|\d['’]|body surface|\bBSA\b"
+        r"|(?<!target )(?:BMI|body mass)",
     ),
     Input(
         ("Maintenance Fluids", "Free Water"),
         "weigh(?:s|ed|ing|t)",
         rf"{_DECIMAL}[ -]?{_WEIGHT_UNIT}",
-        rf"\d[ -]?(?:{_WEIGHT_UNIT}|g\b|grams\b)|weigh[^.;\n]{{0,60}}\d|BMI|body mass",
+        rf"\d[ -]?(?:{_WEIGHT_UNIT}|g\b|grams\b)|BMI|body mass",
     ),
     Input(
         (*_GAPS, "Serum Osmolality", "Sodium Correction"),
         r"sodium|Na\+?",
         rf"{_DECIMAL}\s?(?:meq|mmol){_PER_LITER}",
-        r"(?:sodium|\bNa\b)[^.;\n]{0,80}\d|\bgap\b|osmolal|\d[^.;\n]{0,12}(?:sodium|\bNa\b)|hyp(?:o|er)natr",
+        r"\bgap\b|osmolal|\d[^.;\n]{0,12}(?:sodium|\bNa\b)|hyp(?:o|er)natr",
     ),
     Input(
         ("LDL Calculated",),
         "triglycerides?",
         rf"{_DECIMAL}\s?(?:mg|mmol){_PER_LITER}",
-        r"triglyceride[^.;\n]{0,80}\d|\d[^.;\n]{0,12}triglyceride|LDL|low[- ]density",
+        r"\d[^.;\n]{0,12}triglyceride|LDL|low[- ]density",
     ),
     Input(
         ("FIB-4",),
         "platelets?(?: count)?",
         rf"{_DECIMAL}(?:,\d{{3}})*\s?(?:[×x*]\s?10\^?[0-9⁹]+)?{_PER_LITER}",
-        r"platelet[^.;\n]{0,80}\d|thrombocyt|FIB",
+        r"\d[^.;\n]{0,12}platelet|thrombocyt|FIB",
     ),
     Input(
         ("Calcium Correction",),
         "calcium|Ca",
         rf"{_DECIMAL}\s?mg{_PER_LITER}",
-        r"calcium[^.;\n]{0,80}\d|\bCa\b|calc[ae]mi",
+        r"\d[^.;\n]{0,12}calcium|calc[ae]mi",
     ),
 )
 """For calculators of MedCalc-Bench: a value that their formula needs, in all its usual forms."""
@@ -277,7 +298,7 @@ def _check_removed(original: Instance, changed: Instance, benchmark: Benchmark) 
         if removed is None or not all(re.match(r"\d", value) for value in removed.groups()):
             return "Nothing but values may be removed."
         rest = changed.fields[name]
-        if needed is None or (len(kept) > 1 and re.search(needed.left, rest, re.IGNORECASE)):
+        if needed is None or (len(kept) > 1 and needed.told.search(rest)):
             return "The text may not tell the value in another way."
     return ""
 

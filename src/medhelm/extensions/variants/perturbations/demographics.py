@@ -16,6 +16,7 @@ from medhelm.extensions.variants.perturbations.cases import (
     Case,
     answer_text,
     find_case,
+    lexicon,
     may_matter,
     mentions_other_age,
     prompt_fields,
@@ -68,14 +69,15 @@ _SPOUSE = re.compile(rf"\b(?:{'|'.join(_SPOUSES)})\b", re.IGNORECASE)
 _OWN_SPOUSE = re.compile(rf"\b(?:his|her|the|patient['’]s) (?:{'|'.join(_SPOUSES)})\b", re.IGNORECASE)
 _NAMED = re.compile(
     r"\b(?:named|(?:name|initials)\s*(?:is|:)|called (?!to|for|by|because|the|in|an?\b)\w"
-    r"|(?:Mr|Mrs|Ms|Miss)\.? [A-Z]\w+)"
+    r"|(?:Mr|Mrs|Ms|Miss)\.? [A-Z]\w+|(?!This|That|He|She|It|Patient|Who|What|There)[A-Z][a-z]+ (?:is|was) an? \d)"
 )
 """Signs of a patient's name. One letter after a title, as in "Ms. A", is none."""
 _GENDERED = re.compile(
     r"\b(?:men|women|males|females|boys|girls|ladies|gentlemen|widow\w*|housewi\w+|actor|actress|waiter|waitress|nun|monk"
     r"|(?:police|fire|business|sales|fisher|crafts|service|camera|door|mail|work|states|council|repair)(?:man|woman)"
     r"|priest|homosexual|gay|lesbian|bisexual|trans(?:gender|sexual)|queen|king|prince|princess|host|hostess|nanny|bride"
-    r"|groom|fianc[eé]e?|sir|ma['’]am|madam|dude|guy|fraternity|sorority)\b|he/she|\b(?:fe)?male[- ]pattern"
+    r"|groom|fianc[eé]e?|sir|ma['’]am|madam|dude|guy|fraternity|sorority|(?:his|her) patients?)\b|he/she"
+    r"|\b(?:fe)?male[- ]pattern"
     r"|\b(?:sex|gender)\s*[:=]|\b\d{1,3}\s?(?:yo|y/o|y\.o\.)?\s?[MF]\b|\bG\d+\s?P\d|\b46\s?,\s?X"
     r"|(?<!-)\b(?:an?|another|other|young) (?:man|woman|male|female|boy|girl)\b",
     re.IGNORECASE,
@@ -85,18 +87,13 @@ _GENDERED = re.compile(
 _WORD = re.compile(r"(?<![\w-])[A-Za-z]+(?![\w-])")
 _AFTER_OBJECT = re.compile(
     r"\s(?:to|that|for|in|and|with|at|on|from|about|the|an?|as|of|by|is|was|are|were|or|but|because|since|during|while"
-    r"|when|after|before|if|until|over|into|who|which|he|they|she|it|up|out|off|down|back|through|without|upon|this|these"
-    r"|unconscious|yesterday|today|here|again|home|there|unresponsive|feel|more|less|\w+ly)\b"
+    r"|when|after|before|if|until|over|into|who|which|he|they|she|it|up|out|off|down|through|without|upon|this|these"
+    r"|unconscious|yesterday|today|here|again|there|unresponsive|feel|more|less"
+    r"|(?!(?:fami|on|dai|ear|week|month|elder)ly)\w+ly"
+    r"|(?:last|this|next|every|one|two|three|several|\d+) (?:hour|night|day|morning|evening|week|month|year|time)s?)\b"
 )
 """Words that follow "her" only if it means "him"."""
-_BEFORE_EITHER = re.compile(
-    r"\b(?:g[ia]v(?:es?|ing|en)|mak(?:es?|ing)|made|ask(?:s|ed|ing)?|t(?:ells?|old|elling)|lets?|help(?:s|ed|ing)?|shows?"
-    r"|showed|offer(?:s|ed|ing)?|prescrib(?:es?|ed|ing)|find(?:s|ing)?|found|leav(?:es?|ing)|left|keep(?:s|ing)?|kept|see"
-    r"|caus(?:es?|ed|ing)|sends?|sent|br(?:ings?|ought)|tak(?:es?|ing)|took|advis(?:es?|ed|ing)|inform(?:s|ed|ing)?|hits?"
-    r"|start(?:s|ed)?|saw|hears?|heard|watch(?:ed)?|call(?:s|ed)?|concern(?:s|ed|ing)?|worr(?:y|ies|ied)"
-    r"|bother(?:s|ed|ing)?|feed(?:s|ing)?|fed|hand(?:s|ed|ing)?|t(?:each|aught)|b(?:uys?|ought)|pa(?:ys?|id)|promised)\s*$"
-)
-"""Verbs after which "her" may mean "him" or "his"."""
+_LAST_WORD = re.compile(r"(\w+)\s*$")
 
 
 def _swap_sex(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:  # noqa: ARG001
@@ -132,7 +129,8 @@ def _his_or_him(text: str, match: re.Match[str]) -> str | None:
     """Return the male word for a "her"; None if both are possible."""
     if not re.match(r"\s\w", text[match.end() : match.end() + 2]) or _AFTER_OBJECT.match(text, match.end()):
         return "him"
-    return None if _BEFORE_EITHER.search(text, max(0, match.start() - 16), match.start()) else "his"
+    previous = _LAST_WORD.search(text, max(0, match.start() - 16), match.start())
+    return None if previous and lexicon("before her or him").find(previous[1]) else "his"
 
 
 def _cased(word: str, like: str) -> str:
@@ -295,7 +293,8 @@ def _origin_problem(original: Instance, benchmark: Benchmark, case: Case) -> str
     if may_matter("origin", instance, benchmark):
         return "The case may not depend on the patient's origin."
     other = re.search(r"[A-Z]", _RACE_WORD.sub("", case.description))  # "Samoan", "Ashkenazi"
-    return STATED_ONCE if other or may_matter("race", instance, benchmark) else ""
+    is_named = _NAMED.search(shown_text(original, benchmark))
+    return STATED_ONCE if other or is_named or may_matter("race", instance, benchmark) else ""
 
 
 def _add_name(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
@@ -316,7 +315,7 @@ def _check_name(original: Instance, changed: Instance, benchmark: Benchmark) -> 
         return SAME_PATIENT
     if before.text not in (after.text.replace(f" named {name}", "", 1) for name in _NAMES[before.sex]):
         return NO_OTHER_WORD
-    if _NAMED.search(shown_text(original, benchmark)) or _race_words(before):
+    if _race_words(before):
         return STATED_ONCE
     return _origin_problem(original, benchmark, before)
 
