@@ -44,7 +44,7 @@ LISTED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobustnessReport:
-    """How models react to the same questions, asked in other ways."""
+    """Reactions of models to the same questions, asked in other ways."""
 
     margin: float
     """Difference of scores up to which they count as equivalent."""

@@ -54,9 +54,9 @@ class Threshold:
     is_highest: bool
     """True if values must be below it, False if they must reach it."""
     measured: str
-    """How it is measured here."""
+    """The number that is measured here."""
     needs: str
-    """What it can be measured on."""
+    """The data that it can be measured on."""
     command: str
     """Command that measures it."""
 
@@ -131,7 +131,7 @@ class ThresholdResult:
     found: Measured | None = None
     """The value; None if it was not measured."""
     verdict: Verdict | None = None
-    """Whether it is met; None if it was not measured."""
+    """Outcome; None if it was not measured."""
     n_needed: int | None = None
     """Instances that would decide it; None if it is decided, or if no number is known."""
 
