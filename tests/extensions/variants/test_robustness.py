@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from io import StringIO
@@ -27,6 +28,7 @@ from tests.support.benchmarks.definitions import write_folder
 from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
+from tests.support.web.sites import make_client
 
 DEFINITION = """\
 name: vignettes
@@ -271,3 +273,20 @@ def test_the_largest_gap_of_equal_groups_is_not_called_one() -> None:
         assert found is not None
         blamed += found[1].low > 0.05
     assert blamed / tries < 0.05
+
+
+def test_report_card_and_site_have_the_section(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    succeeded(medhelm("report", tmp_path / "report", "--store", store, "--only", "table1", "--formats", "md"))
+    succeeded(medhelm("export", "card", tmp_path / "card", "--store", store))
+    names = ("report/README.md", "report/index.html", "card/card.md", "card/card.html")
+    pages = {name: (tmp_path / name).read_text(encoding="utf-8") for name in names}
+    with make_client(store) as browser:
+        assert 'href="/sections"' in browser.get("/").text
+        pages["site"] = browser.get("/sections").text
+    for name, text in pages.items():
+        for part in ("Robustness", "prefers place A", "Bias-induced divergence"):
+            assert part in text, name
+        assert "127.0.0.1" not in text, name
+    for name in ("report/report.json", "card/card.json"):
+        (found,) = json.loads((tmp_path / name).read_text(encoding="utf-8"))["sections"]
+        assert [one["caption"] for one in found["tables"]][1:3] == ["Repeats", "Order of options"]

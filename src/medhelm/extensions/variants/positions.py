@@ -25,6 +25,9 @@ ORDERS = "options_"
 PERMUTATIONS = 999
 """Permutations of the test."""
 
+BLOCK = 500_000
+"""Numbers that are permuted at once, about."""
+
 SEED = 0
 """Seed of permutations and bootstrap draws, so that a report repeats itself."""
 
@@ -188,11 +191,13 @@ def _permutation_p(questions: Sequence[Ordering], n_places: int) -> float:
         )
         observed += np.bincount(np.diagonal(tables, axis1=1, axis2=2).ravel(), minlength=n_places)
         expected += np.bincount(tables.ravel(), minlength=n_places) / size
-        rows = np.arange(size)
-        for draw in range(PERMUTATIONS):
-            given = rng.permuted(np.broadcast_to(rows, (len(tables), size)), axis=1)
-            taken = np.take_along_axis(tables, given[:, :, None], axis=2)
-            drawn[draw] += np.bincount(taken.ravel(), minlength=n_places)
+        block = max(1, BLOCK // tables.size)
+        for start in range(0, PERMUTATIONS, block):
+            n = min(block, PERMUTATIONS - start)
+            given = rng.permuted(np.broadcast_to(np.arange(size), (n * len(tables), size)), axis=1)
+            taken = np.take_along_axis(np.tile(tables, (n, 1, 1)), given[:, :, None], axis=2).reshape(n, -1)
+            taken += np.arange(0, n * n_places, n_places)[:, None]
+            drawn[start : start + n] += np.bincount(taken.ravel(), minlength=n * n_places).reshape(n, n_places)
     shown = expected > 0
     chi_square = _chi_square(observed[None, shown], expected[shown])[0]
     at_least = int((_chi_square(drawn[:, shown], expected[shown]) >= chi_square - 1e-9).sum())
