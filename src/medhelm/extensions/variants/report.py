@@ -182,7 +182,7 @@ def _position_sentence(one: PositionResult) -> str:
         return f"no preference for the place of an option is found in {plural(one.n_orders, 'order')} (p {p})."
     points = f"{100 * max(one.excess):.0f} percentage points"
     return (
-        f"prefers place {one.preferred}: it chooses it {points} more often than the correct option is there (p {p}). "
+        f"prefers place {one.preferred}: it chooses it {points} more often than content explains (p {p}). "
         f"A share of {estimate_text(one.all_right)} is right in all {plural(one.n_orders, 'order')}."
     )
 
@@ -308,7 +308,7 @@ POSITION_FIELDS: list[Field[PositionResult]] = [
     Field("all_right", lambda one: one.all_right, kind="interval", heading="Right in all",
           meaning="Share of instances that are right in every order."),
     Field("excess", lambda one: list(one.excess), kind="object", schema=list_of({"type": "number"}),
-          meaning="By place: share of answers that chose it, minus the share of correct answers that were there."),
+          meaning="By place: share of answers that chose it, beyond the share that content explains."),
     Field("spread", lambda one: one.spread, kind="interval", heading="Position bias",
           meaning="Largest minus smallest excess of a place. The interval begins at 0 unless the test finds a bias."),
     Field("preferred", lambda one: one.preferred if one.is_biased else None, kind="text", missing="no bias found",
