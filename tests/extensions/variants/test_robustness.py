@@ -75,11 +75,18 @@ NAME = Perturbation(name="name", title="Name", description="Adds a name.", expec
 KNOWN = {one.name: one for one in (*map(_rotated, (1, 2, 3)), NAME)}
 
 
+def _withheld(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:
+    return replace(instance, fields={**instance.fields, "question": "The case is withheld."})
+
+
+WITHHELD = Perturbation(name="withheld", title="", description="", expectation="must_abstain", apply=_withheld)
+
+
 @pytest.fixture(autouse=True)
 def known_perturbations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use these perturbations alone."""
     for module in ("medhelm.extensions.variants.expand", perturbations.__name__):
-        monkeypatch.setattr(f"{module}.perturbations", lambda: KNOWN)
+        monkeypatch.setattr(f"{module}.perturbations", lambda: {**KNOWN, "withheld": WITHHELD})
 
 
 # --- scripted models --------------------------------------------------------------------------------------------------
@@ -203,6 +210,43 @@ def test_a_section_holds_numbers_only_and_is_absent_without_variants(
     assert section([plain], BoardOptions()) is None
     assert not robustness_report([plain]).has_variants
     assert "--repeat 3" in succeeded(medhelm("robustness", "--store", plain)).out
+
+
+def test_prompts_and_abstentions(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    """One model fails under one prompt alone, and declines to answer where a finding is missing; the other never does."""
+    pytest.importorskip("medhelm.extensions.variants.prompts", reason="other prompts are not installed")
+    answered = _answer
+
+    def reply(body: Mapping[str, Any]) -> Answer:
+        text = "\n".join(message["content"] for message in body["messages"])
+        if body["model"] == "moody" and "Be brief" in text:
+            return chat("E")
+        if body["model"] == "moody" and "withheld" in text:
+            return chat("This cannot be answered: information is missing.")
+        return answered({**body, "model": "steady"})
+
+    server.answer_with(reply)
+    benchmark = write_folder(tmp_path / "vignettes", DEFINITION, _rows())
+    models = [word for name in ("moody", "steady") for word in ("--model", f"openai/{name}@{server.url}/v1")]
+    command = ("run", benchmark, *models, "--store", tmp_path / "store")
+    succeeded(medhelm(*command, "--perturb", "withheld"))
+    for prompt in ("terse", "polite"):
+        succeeded(medhelm(*command, "--prompt", prompt))
+    found = succeeded(medhelm("robustness", "--store", tmp_path / "store", "--json")).json
+    prompts = _by_model(found["prompts"])
+    assert prompts[("moody",)]["range"]["value"] == 1
+    assert prompts[("moody",)]["means"]["terse"] == 0
+    assert prompts[("steady",)]["range"] == {"value": 0, "low": 0, "high": prompts[("steady",)]["range"]["high"]}
+    (ranks,) = found["ranks"]
+    assert (ranks["n_pairs"], ranks["n_same_order"]) == (1, 0)  # equal under two of three prompts
+    reacted = _by_model(found["perturbations"], "perturbation")
+    assert [reacted[model, "withheld"]["reacted"]["value"] for model in ("moody", "steady")] == [1, 0]
+    thresholds = _by_model(found["thresholds"], "threshold")
+    assert [thresholds[model, "escalation"]["verdict"] for model in ("moody", "steady")] == ["undecided", "not met"]
+    assert {model for model, _ in thresholds} == {"moody", "steady", "None"}
+    shown = succeeded(medhelm("robustness", "--store", tmp_path / "store", "--model", "openai/moody")).out
+    assert "mean scores of 3 prompts differ by 1.000" in shown
+    assert "gives no answer, as it should, in a share of 1.000" in shown
 
 
 # --- statistics -------------------------------------------------------------------------------------------------------
