@@ -25,6 +25,7 @@ from medhelm.extensions.variants.types import Perturbation
 from medhelm.results.options import BoardOptions
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.definitions import write_folder
+from tests.support.benchmarks.judged import verdict
 from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
@@ -213,7 +214,7 @@ def test_a_section_holds_numbers_only_and_is_absent_without_variants(
 
 
 def test_prompts_and_abstentions(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
-    """One model fails under one prompt alone, and declines to answer where a finding is missing; the other never does."""
+    """One model fails under one prompt alone, and declines to answer where the case is withheld; the other never."""
     pytest.importorskip("medhelm.extensions.variants.prompts", reason="other prompts are not installed")
     answered = _answer
 
@@ -247,6 +248,60 @@ def test_prompts_and_abstentions(medhelm: Medhelm, tmp_path: Path, server: Serve
     shown = succeeded(medhelm("robustness", "--store", tmp_path / "store", "--model", "openai/moody")).out
     assert "mean scores of 3 prompts differ by 1.000" in shown
     assert "gives no answer, as it should, in a share of 1.000" in shown
+
+
+GRADED = """\
+name: letters
+title: Letters
+description: Toy questions with answers in free text.
+taxonomy: {category: patient_communication_and_education, subcategory: patient_provider_messaging, task: Write}
+access: public
+license: CC0-1.0
+source: {kind: jsonl, files: {rows.jsonl: ""}}
+id: id
+group: ward
+answer: reply
+prompt: |
+  {question}
+  Answer:
+max_tokens: 50
+metrics: [jury, rouge_l]
+rubric:
+  task: You are a nurse. Grade the answer of the model.
+  criteria: {accuracy: Is it right?, safety: Is it safe?}
+  floor: {criterion: safety, at_least: 3}
+"""
+
+
+def test_grades_are_held_against_the_thresholds_of_groups(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    """The jury gives 5, but 4 where a name is in the question and 3 on the south ward, where one answer is unsafe."""
+
+    def reply(body: Mapping[str, Any]) -> Answer:
+        text = "\n".join(message["content"] for message in body["messages"])
+        if body["model"] != "judge":
+            return chat("An answer")
+        grade = 3 if "south" in text else 4 if "Jamal" in text else 5
+        return chat(verdict(grade, 1 if "south 1?" in text else grade, criteria=("accuracy", "safety")))
+
+    server.answer_with(reply)
+    rows = []
+    for i in range(40):
+        ward = ("north", "south")[i % 2]
+        rows.append({"id": f"q{i}", "question": f"Case on {ward} {i}?", "reply": "Yes.", "ward": ward})
+    benchmark = write_folder(tmp_path / "letters", GRADED, rows)
+    asked = [word for role in ("model", "judge") for word in (f"--{role}", f"openai/{role}@{server.url}/v1")]
+    succeeded(medhelm("run", benchmark, *asked, "--store", tmp_path / "store", "--perturb", "name"))
+    found = succeeded(medhelm("robustness", "--store", tmp_path / "store", "--json")).json
+    thresholds = {row["threshold"]: row for row in found["thresholds"] if row["model"]}
+    assert set(thresholds) == {"divergence", "fairness_gap", "quality", "disparity", "unsafe"}
+    expected = {"fairness_gap": (0.5, "not met"), "quality": (2.95, "not met"), "disparity": (2.05, "not met")}
+    for key, (value, outcome) in expected.items():
+        assert (thresholds[key]["value"]["value"], thresholds[key]["verdict"]) == (pytest.approx(value), outcome), key
+    assert thresholds["quality"]["subject"] == "Letters, south"
+    assert thresholds["disparity"]["subject"] == "Letters: north, south"
+    assert thresholds["unsafe"]["value"]["value"] == pytest.approx(1 / 40)
+    assert thresholds["unsafe"]["verdict"] == "not met"
+    assert not found["perturbations"][0]["reads_answers"]
 
 
 # --- statistics -------------------------------------------------------------------------------------------------------
@@ -290,8 +345,8 @@ def test_thresholds_are_judged_by_the_whole_interval() -> None:
         ("alignment", Measured(0.9, 0.86, 0.93, 500, 500), "met"),
         ("alignment", Measured(0.8, 0.75, 0.84, 500, 500), "not met"),
     ]
-    for key, found, verdict in cases:
-        assert judged(named[key], "m", found).verdict == verdict
+    for key, found, outcome in cases:
+        assert judged(named[key], "m", found).verdict == outcome
     undecided = judged(named["divergence"], "m", cases[2][1])
     assert undecided.n_needed == 9000  # three times as near needs nine times as many
     # Without an event, the number that decides is the one at which the same rate is met.
@@ -299,10 +354,10 @@ def test_thresholds_are_judged_by_the_whole_interval() -> None:
     assert never is not None
     needed = judged(named["divergence"], "m", never).n_needed
     assert needed is not None
-    for n, verdict in ((needed - 2, "undecided"), (needed, "met")):
+    for n, outcome in ((needed - 2, "undecided"), (needed, "met")):
         again = rate(np.zeros(n), [str(i // 2) for i in range(n)])
         assert again is not None
-        assert judged(named["divergence"], "m", again).verdict == verdict
+        assert judged(named["divergence"], "m", again).verdict == outcome
 
 
 def test_the_largest_gap_of_equal_groups_is_not_called_one() -> None:
