@@ -93,11 +93,15 @@ def known_perturbations(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- scripted models --------------------------------------------------------------------------------------------------
 
 
+def _right(body: Mapping[str, Any]) -> str:
+    """Return the letter of the correct option."""
+    lines = body["messages"][-1]["content"].splitlines()
+    return next(line[0] for line in lines if line[1:].startswith(". right"))
+
+
 def _answer(body: Mapping[str, Any]) -> Answer:
     """`first` says A, `steady` is right, `biased` is right unless a name is in the question, `dice` throws dice."""
-    text, model = body["messages"][-1]["content"], body["model"]
-    options = {line[3:]: line[0] for line in text.splitlines() if line[1:3] == ". "}
-    right = next(letter for option, letter in options.items() if option.startswith("right"))
+    text, model, right = body["messages"][-1]["content"], body["model"], _right(body)
     if model == "dice":
         thrown = hashlib.sha256(f"{body['seed']} {text}".encode()).digest()[0]
         return chat("ABCD"[thrown % 4])
@@ -224,6 +228,8 @@ def test_prompts_and_abstentions(medhelm: Medhelm, tmp_path: Path, server: Serve
             return chat("E")
         if body["model"] == "moody" and "withheld" in text:
             return chat("This cannot be answered: information is missing.")
+        if "Confidence: N%" in text:  # `moody` is always sure, and never right
+            return chat(f"{'E' if body['model'] == 'moody' else _right(body)}\nConfidence: 99%")
         return answered({**body, "model": "steady"})
 
     server.answer_with(reply)
@@ -231,7 +237,7 @@ def test_prompts_and_abstentions(medhelm: Medhelm, tmp_path: Path, server: Serve
     models = [word for name in ("moody", "steady") for word in ("--model", f"openai/{name}@{server.url}/v1")]
     command = ("run", benchmark, *models, "--store", tmp_path / "store")
     succeeded(medhelm(*command, "--perturb", "withheld"))
-    for prompt in ("terse", "polite"):
+    for prompt in ("terse", "polite", "confidence"):
         succeeded(medhelm(*command, "--prompt", prompt))
     found = succeeded(medhelm("robustness", "--store", tmp_path / "store", "--json")).json
     prompts = _by_model(found["prompts"])
@@ -239,14 +245,15 @@ def test_prompts_and_abstentions(medhelm: Medhelm, tmp_path: Path, server: Serve
     assert prompts[("moody",)]["means"]["terse"] == 0
     assert prompts[("steady",)]["range"] == {"value": 0, "low": 0, "high": prompts[("steady",)]["range"]["high"]}
     (ranks,) = found["ranks"]
-    assert (ranks["n_pairs"], ranks["n_same_order"]) == (1, 0)  # equal under two of three prompts
+    assert (ranks["n_pairs"], ranks["n_same_order"]) == (1, 0)  # equal under two of four prompts
     reacted = _by_model(found["perturbations"], "perturbation")
     assert [reacted[model, "withheld"]["reacted"]["value"] for model in ("moody", "steady")] == [1, 0]
     thresholds = _by_model(found["thresholds"], "threshold")
     assert [thresholds[model, "escalation"]["verdict"] for model in ("moody", "steady")] == ["undecided", "not met"]
+    assert [thresholds[model, "calibration"]["verdict"] for model in ("moody", "steady")] == ["not met", "undecided"]
     assert {model for model, _ in thresholds} == {"moody", "steady", "None"}
     shown = succeeded(medhelm("robustness", "--store", tmp_path / "store", "--model", "openai/moody")).out
-    assert "mean scores of 3 prompts differ by 1.000" in shown
+    assert "mean scores of 4 prompts differ by 1.000" in shown
     assert "gives no answer, as it should, in a share of 1.000" in shown
 
 

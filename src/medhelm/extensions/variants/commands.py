@@ -145,7 +145,7 @@ def check(shared: Shared, /, benchmark: str, settings: Settings, format_: str) -
     type=click.Choice(["all", "perturbations", "repeats", "positions", "prompts", "ranks", "thresholds"]),
     default="all",
     show_default=True,
-    help="Table to show; CSV needs one.",
+    help="Table to show; CSV has the first one of all.",
 )
 @options_of(RunFilter, "wanted", "models", "excluded", "since")
 @options_of(BoardOptions, "options", "tier")
@@ -196,7 +196,7 @@ def robustness(
         for sentence in report.verdict(found):
             click.echo(f"- {as_shown(sentence, format_, indent='  ')}")
         click.echo()
-    chosen = report.TABLES if tables == "all" else (tables,)
+    chosen = [name for name in report.tables(found) if tables in ("all", name)]
     click.echo(report.to_text(found, chosen[:1] if format_ == "csv" else chosen, format_), nl=False)
     if tables in ("all", "thresholds"):
         click.echo(err=format_ in ("csv", "latex"))

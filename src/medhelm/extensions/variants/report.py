@@ -101,7 +101,7 @@ def robustness_report(
         perturbations=perturbations,
         repeats=tuple(one for family in families if (one := repeated_result(family, k))),
         positions=tuple(order for family in families if (order := position_result(family))),
-        thresholds=tuple(threshold_results([one for one in families if not one.plain.is_variant], perturbations)),
+        thresholds=tuple(threshold_results(families, perturbations)),
         prompts=tuple(prompt_results(families)),
         ranks=tuple(rank_results(families)),
     )
@@ -423,10 +423,6 @@ def tables(report: RobustnessReport) -> dict[str, tuple[str, list[Field[Any]], S
         ),
     }
     return {name: one for name, one in found.items() if one[2]}
-
-
-TABLES = ("perturbations", "repeats", "positions", "prompts", "ranks", "thresholds")
-"""Names of the tables."""
 
 
 def to_text(report: RobustnessReport, names: Sequence[str], format: str) -> str:
