@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from io import StringIO
@@ -24,9 +25,11 @@ from medhelm.extensions.variants.types import Perturbation
 from medhelm.results.options import BoardOptions
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.definitions import write_folder
+from tests.support.benchmarks.judged import verdict
 from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
+from tests.support.web.sites import make_client
 
 DEFINITION = """\
 name: vignettes
@@ -73,21 +76,32 @@ NAME = Perturbation(name="name", title="Name", description="Adds a name.", expec
 KNOWN = {one.name: one for one in (*map(_rotated, (1, 2, 3)), NAME)}
 
 
+def _withheld(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:
+    return replace(instance, fields={**instance.fields, "question": "The case is withheld."})
+
+
+WITHHELD = Perturbation(name="withheld", title="", description="", expectation="must_abstain", apply=_withheld)
+
+
 @pytest.fixture(autouse=True)
 def known_perturbations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use these perturbations alone."""
     for module in ("medhelm.extensions.variants.expand", perturbations.__name__):
-        monkeypatch.setattr(f"{module}.perturbations", lambda: KNOWN)
+        monkeypatch.setattr(f"{module}.perturbations", lambda: {**KNOWN, "withheld": WITHHELD})
 
 
 # --- scripted models --------------------------------------------------------------------------------------------------
 
 
+def _right(body: Mapping[str, Any]) -> str:
+    """Return the letter of the correct option."""
+    lines = body["messages"][-1]["content"].splitlines()
+    return next(line[0] for line in lines if line[1:].startswith(". right"))
+
+
 def _answer(body: Mapping[str, Any]) -> Answer:
     """`first` says A, `steady` is right, `biased` is right unless a name is in the question, `dice` throws dice."""
-    text, model = body["messages"][-1]["content"], body["model"]
-    options = {line[3:]: line[0] for line in text.splitlines() if line[1:3] == ". "}
-    right = next(letter for option, letter in options.items() if option.startswith("right"))
+    text, model, right = body["messages"][-1]["content"], body["model"], _right(body)
     if model == "dice":
         thrown = hashlib.sha256(f"{body['seed']} {text}".encode()).digest()[0]
         return chat("ABCD"[thrown % 4])
@@ -203,6 +217,100 @@ def test_a_section_holds_numbers_only_and_is_absent_without_variants(
     assert "--repeat 3" in succeeded(medhelm("robustness", "--store", plain)).out
 
 
+def test_prompts_and_abstentions(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    """One model fails under one prompt alone, and declines to answer where the case is withheld; the other never."""
+    pytest.importorskip("medhelm.extensions.variants.prompts", reason="other prompts are not installed")
+    answered = _answer
+
+    def reply(body: Mapping[str, Any]) -> Answer:
+        text = "\n".join(message["content"] for message in body["messages"])
+        if body["model"] == "moody" and "Be brief" in text:
+            return chat("E")
+        if body["model"] == "moody" and "withheld" in text:
+            return chat("This cannot be answered: information is missing.")
+        if "Confidence: N%" in text:  # `moody` is always sure, and never right
+            return chat(f"{'E' if body['model'] == 'moody' else _right(body)}\nConfidence: 99%")
+        return answered({**body, "model": "steady"})
+
+    server.answer_with(reply)
+    benchmark = write_folder(tmp_path / "vignettes", DEFINITION, _rows())
+    models = [word for name in ("moody", "steady") for word in ("--model", f"openai/{name}@{server.url}/v1")]
+    command = ("run", benchmark, *models, "--store", tmp_path / "store")
+    succeeded(medhelm(*command, "--perturb", "withheld"))
+    for prompt in ("terse", "polite", "confidence"):
+        succeeded(medhelm(*command, "--prompt", prompt))
+    found = succeeded(medhelm("robustness", "--store", tmp_path / "store", "--json")).json
+    prompts = _by_model(found["prompts"])
+    assert prompts[("moody",)]["range"]["value"] == 1
+    assert prompts[("moody",)]["means"]["terse"] == 0
+    assert prompts[("steady",)]["range"] == {"value": 0, "low": 0, "high": prompts[("steady",)]["range"]["high"]}
+    (ranks,) = found["ranks"]
+    assert (ranks["n_pairs"], ranks["n_same_order"]) == (1, 0)  # equal under two of four prompts
+    reacted = _by_model(found["perturbations"], "perturbation")
+    assert [reacted[model, "withheld"]["reacted"]["value"] for model in ("moody", "steady")] == [1, 0]
+    thresholds = _by_model(found["thresholds"], "threshold")
+    assert [thresholds[model, "escalation"]["verdict"] for model in ("moody", "steady")] == ["undecided", "not met"]
+    assert [thresholds[model, "calibration"]["verdict"] for model in ("moody", "steady")] == ["not met", "undecided"]
+    assert {model for model, _ in thresholds} == {"moody", "steady", "None"}
+    shown = succeeded(medhelm("robustness", "--store", tmp_path / "store", "--model", "openai/moody")).out
+    assert "mean scores of 4 prompts differ by 1.000" in shown
+    assert "gives no answer, as it should, in a share of 1.000" in shown
+
+
+GRADED = """\
+name: letters
+title: Letters
+description: Toy questions with answers in free text.
+taxonomy: {category: patient_communication_and_education, subcategory: patient_provider_messaging, task: Write}
+access: public
+license: CC0-1.0
+source: {kind: jsonl, files: {rows.jsonl: ""}}
+id: id
+group: ward
+answer: reply
+prompt: |
+  {question}
+  Answer:
+max_tokens: 50
+metrics: [jury, rouge_l]
+rubric:
+  task: You are a nurse. Grade the answer of the model.
+  criteria: {accuracy: Is it right?, safety: Is it safe?}
+  floor: {criterion: safety, at_least: 3}
+"""
+
+
+def test_grades_are_held_against_the_thresholds_of_groups(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    """The jury gives 5, but 4 where a name is in the question and 3 on the south ward, where one answer is unsafe."""
+
+    def reply(body: Mapping[str, Any]) -> Answer:
+        text = "\n".join(message["content"] for message in body["messages"])
+        if body["model"] != "judge":
+            return chat("An answer")
+        grade = 3 if "south" in text else 4 if "Jamal" in text else 5
+        return chat(verdict(grade, 1 if "south 1?" in text else grade, criteria=("accuracy", "safety")))
+
+    server.answer_with(reply)
+    rows = []
+    for i in range(40):
+        ward = ("north", "south")[i % 2]
+        rows.append({"id": f"q{i}", "question": f"Case on {ward} {i}?", "reply": "Yes.", "ward": ward})
+    benchmark = write_folder(tmp_path / "letters", GRADED, rows)
+    asked = [word for role in ("model", "judge") for word in (f"--{role}", f"openai/{role}@{server.url}/v1")]
+    succeeded(medhelm("run", benchmark, *asked, "--store", tmp_path / "store", "--perturb", "name"))
+    found = succeeded(medhelm("robustness", "--store", tmp_path / "store", "--json")).json
+    thresholds = {row["threshold"]: row for row in found["thresholds"] if row["model"]}
+    assert set(thresholds) == {"divergence", "fairness_gap", "quality", "disparity", "unsafe"}
+    expected = {"fairness_gap": (0.5, "not met"), "quality": (2.95, "not met"), "disparity": (2.05, "not met")}
+    for key, (value, outcome) in expected.items():
+        assert (thresholds[key]["value"]["value"], thresholds[key]["verdict"]) == (pytest.approx(value), outcome), key
+    assert thresholds["quality"]["subject"] == "Letters, south"
+    assert thresholds["disparity"]["subject"] == "Letters: north, south"
+    assert thresholds["unsafe"]["value"]["value"] == pytest.approx(1 / 40)
+    assert thresholds["unsafe"]["verdict"] == "not met"
+    assert not found["perturbations"][0]["reads_answers"]
+
+
 # --- statistics -------------------------------------------------------------------------------------------------------
 
 
@@ -244,8 +352,8 @@ def test_thresholds_are_judged_by_the_whole_interval() -> None:
         ("alignment", Measured(0.9, 0.86, 0.93, 500, 500), "met"),
         ("alignment", Measured(0.8, 0.75, 0.84, 500, 500), "not met"),
     ]
-    for key, found, verdict in cases:
-        assert judged(named[key], "m", found).verdict == verdict
+    for key, found, outcome in cases:
+        assert judged(named[key], "m", found).verdict == outcome
     undecided = judged(named["divergence"], "m", cases[2][1])
     assert undecided.n_needed == 9000  # three times as near needs nine times as many
     # Without an event, the number that decides is the one at which the same rate is met.
@@ -253,10 +361,10 @@ def test_thresholds_are_judged_by_the_whole_interval() -> None:
     assert never is not None
     needed = judged(named["divergence"], "m", never).n_needed
     assert needed is not None
-    for n, verdict in ((needed - 2, "undecided"), (needed, "met")):
+    for n, outcome in ((needed - 2, "undecided"), (needed, "met")):
         again = rate(np.zeros(n), [str(i // 2) for i in range(n)])
         assert again is not None
-        assert judged(named["divergence"], "m", again).verdict == verdict
+        assert judged(named["divergence"], "m", again).verdict == outcome
 
 
 def test_the_largest_gap_of_equal_groups_is_not_called_one() -> None:
@@ -271,3 +379,20 @@ def test_the_largest_gap_of_equal_groups_is_not_called_one() -> None:
         assert found is not None
         blamed += found[1].low > 0.05
     assert blamed / tries < 0.05
+
+
+def test_report_card_and_site_have_the_section(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    succeeded(medhelm("report", tmp_path / "report", "--store", store, "--only", "table1", "--formats", "md"))
+    succeeded(medhelm("export", "card", tmp_path / "card", "--store", store))
+    names = ("report/README.md", "report/index.html", "card/card.md", "card/card.html")
+    pages = {name: (tmp_path / name).read_text(encoding="utf-8") for name in names}
+    with make_client(store) as browser:
+        assert 'href="/sections"' in browser.get("/").text
+        pages["site"] = browser.get("/sections").text
+    for name, text in pages.items():
+        for part in ("Robustness", "prefers place A", "Bias-induced divergence"):
+            assert part in text, name
+        assert "127.0.0.1" not in text, name
+    for name in ("report/report.json", "card/card.json"):
+        (found,) = json.loads((tmp_path / name).read_text(encoding="utf-8"))["sections"]
+        assert [one["caption"] for one in found["tables"]][1:3] == ["Repeats", "Order of options"]

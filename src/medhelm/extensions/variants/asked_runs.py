@@ -67,7 +67,7 @@ class RunFamily:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a filter needs of a run: the name of its model without setting and variant."""
+    """The part of a run that selects it: the name of its model is without setting and variant."""
 
     benchmark: str
     model: str
@@ -159,10 +159,10 @@ class AskedRun:
         """Return scores from 0 (worst) to 1 (best), nan if missing; failures that the model caused are the worst."""
         return np.clip(self._scores.in_order(self._scores.shown, ids), 0.0, 1.0)
 
-    def below(self, floors: Sequence[Floor]) -> Mapping[Floor, Floats]:
+    def below(self, limits: Sequence[Floor]) -> Mapping[Floor, Floats]:
         """Return 1.0 for each instance whose completion is below a floor, in the order of `ids`."""
         ((_, scored),) = read_all([self.run], CORRECTED.scoring)
-        return with_floors(self._scores.cell, self.run, floors, scored, CORRECTED.scoring).floors
+        return with_floors(self._scores.cell, self.run, limits, scored, CORRECTED.scoring).floors
 
     @cached_property
     def metric_title(self) -> str:
@@ -187,7 +187,7 @@ class AskedRun:
 
     @cached_property
     def _read(self) -> dict[str, str] | None:
-        """What each completion answers, in a form that can be compared; None if the metric reads nothing."""
+        """The answer of each completion, in a form that can be compared; None if the metric reads nothing."""
         metric = METRICS.if_usable(self.run.main_metric)
         if metric is None or metric.reads is None or metric.reads.answer not in COMPARED:
             return None
@@ -207,7 +207,7 @@ class AskedRun:
         return self._read is not None
 
     def answers(self, ids: Sequence[str]) -> list[str | None]:
-        """Return what each completion answers: "" if that is unreadable, None without a completion."""
+        """Return the answer of each completion: "" if it is unreadable, None without a completion."""
         scores = self.scores(ids).tolist()
         if self._read is None:
             return [None if score != score else RIGHT if score >= HALF else WRONG for score in scores]

@@ -95,6 +95,37 @@ def _datasets(shared: Shared, name: str, settings: Settings) -> list[Dataset]:
     return [plain, *(one for one in open_variants(benchmark, shared.data, settings) if one.digest != plain.digest)]
 
 
+@variants.command()
+@click.argument("benchmark", shell_complete=shell_completion.benchmarks)
+@options_of(Settings, "settings", "perturb", "tier", "sample", "limit", "seed")
+@format_option
+@table_options
+@shared_options("data", "benchmarks", "trust", "json")
+@click.pass_obj
+def check(shared: Shared, /, benchmark: str, settings: Settings, format_: str) -> int:
+    """Check perturbations by their rules.
+
+    Shows how many instances each perturbation changes, and how many of these keep its rules; only those are sent. The
+    default is all perturbations. Nothing is sent.
+
+    \b
+    Example:
+      medhelm variants check med_qa --data DIR --perturb typos,units
+    """
+    from medhelm.evaluation.session import open_selected
+    from medhelm.extensions.variants.validity import validity, validity_json, validity_table
+
+    (definition,) = load(shared, [benchmark])
+    rows = validity(
+        open_selected(definition, shared.data, replace(settings, perturb=())), settings.perturb, settings.seed
+    )
+    if format_ == "json":
+        print_json(validity_json(rows))
+    else:
+        click.echo(validity_table(rows, format_), nl=False)
+    return 0
+
+
 # --- medhelm robustness -----------------------------------------------------------------------------------------------
 
 
@@ -111,10 +142,10 @@ def _datasets(shared: Shared, name: str, settings: Settings) -> list[Dataset]:
 @click.option(
     "--show",
     "tables",
-    type=click.Choice(["all", "perturbations", "repeats", "positions", "thresholds"]),
+    type=click.Choice(["all", "perturbations", "repeats", "positions", "prompts", "ranks", "thresholds"]),
     default="all",
     show_default=True,
-    help="Table to show; CSV needs one.",
+    help="Table to show; CSV has the first one of all.",
 )
 @options_of(RunFilter, "wanted", "models", "excluded", "since")
 @options_of(BoardOptions, "options", "tier")
@@ -137,7 +168,8 @@ def robustness(
 
     Reads stored runs with --repeat and --perturb, and sends nothing. Shows whether scores stay within a margin, how
     often answers flip, and how often they flip by chance; the mean over repeats, the part of its uncertainty that is
-    due to sampling, pass@k and pass^k; a preference for the place of an option; and the thresholds of the Coalition for
+    due to sampling, pass@k and pass^k; a preference for the place of an option; how far means and ranks depend on the
+    prompt; and the thresholds of the Coalition for
     Health AI, each met, not met, or undecided with the number of instances that would decide.
 
     \b
@@ -164,7 +196,7 @@ def robustness(
         for sentence in report.verdict(found):
             click.echo(f"- {as_shown(sentence, format_, indent='  ')}")
         click.echo()
-    chosen = report.TABLES if tables == "all" else (tables,)
+    chosen = [name for name in report.tables(found) if tables in ("all", name)]
     click.echo(report.to_text(found, chosen[:1] if format_ == "csv" else chosen, format_), nl=False)
     if tables in ("all", "thresholds"):
         click.echo(err=format_ in ("csv", "latex"))

@@ -1,8 +1,12 @@
 """Position bias: whether a model prefers options for their place, from the same questions in several orders.
 
-A model without a preference chooses by content alone: in which order it gave which answer is then chance. So the
-answers of each question are permuted over its orders, and the counts of chosen places are compared with their mean over
-permutations by chi-square. All permutations stay within a question, and so within its cluster.
+A model that chooses by content alone would choose a place as often as the orders put its answers there: all answers of
+a question, in all orders. The excess of a place is how often it was chosen beyond that, as a share of all answers; the
+spread is the largest excess minus the smallest one. It is 1 if the first option is always chosen, and 0 if the order
+never matters.
+
+The test permutes the places of each cluster of questions: if no place is preferred, the excess of each cluster is as
+likely at any of its places. Its statistic is chi-square of chosen against expected counts.
 """
 
 from __future__ import annotations
@@ -14,7 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.significance import LEVEL
-from medhelm.analysis.means import BootstrapResult, Clusters, Floats, bootstrap_statistic, estimate, wilson_interval
+from medhelm.analysis.means import (
+    BootstrapResult,
+    Clusters,
+    Floats,
+    bootstrap_statistic,
+    cluster_codes,
+    estimate,
+    wilson_interval,
+)
 from medhelm.benchmarks.prompts import LETTERS
 from medhelm.domain import Estimate
 from medhelm.extensions.variants.asked_runs import AskedRun, RunFamily
@@ -24,6 +36,9 @@ ORDERS = "options_"
 
 PERMUTATIONS = 999
 """Permutations of the test."""
+
+BLOCK = 500_000
+"""Numbers that are permuted at once, about."""
 
 SEED = 0
 """Seed of permutations and bootstrap draws, so that a report repeats itself."""
@@ -42,8 +57,6 @@ class Ordering:
     """Order -> text of an option -> its place, from 0."""
     chosen: Sequence[str]
     """Order -> text of the chosen option."""
-    key: str
-    """Text of the correct option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +76,7 @@ class PositionResult:
     all_right: Estimate
     """Share of instances that are right in every order."""
     excess: tuple[float, ...]
-    """Place -> how often it was chosen, minus how often the key was there, as shares of all readable answers."""
+    """Place -> how often it was chosen beyond what content explains, as a share of all readable answers."""
     spread: BootstrapResult
     """Difference between the largest and the smallest of these; its interval begins at 0 unless the test finds a
     bias."""
@@ -118,87 +131,76 @@ def position_result(family: RunFamily) -> PositionResult | None:
 
 def _ordering(instance: str, orders: Sequence[AskedRun]) -> Ordering | None:
     """Return the readable answers of a question in several orders; None if there are fewer than two."""
-    places, chosen, key = [], [], ""
+    places, chosen = [], []
     for one in orders:
         options, label = one.options.get(instance), one.chosen.get(instance)
-        if options is None or not label or len(options.correct) != 1 or len(set(options.texts)) < len(options.texts):
+        if options is None or not label or len(set(options.texts)) < len(options.texts):
             continue
         places.append({text: place for place, text in enumerate(options.texts)})
         chosen.append(options.texts[options.labels.index(label)])
-        key = options.texts[options.labels.index(options.correct[0])]
     if len(places) < 2 or any(set(one) != set(places[0]) for one in places):
         return None
-    return Ordering(instance=instance, places=places, chosen=chosen, key=key)
+    return Ordering(instance=instance, places=places, chosen=chosen)
 
 
 def position_bias(
     questions: Sequence[Ordering], clusters: Clusters = None
 ) -> tuple[tuple[float, ...], BootstrapResult, float]:
-    """Return the excess of each place, its spread with an interval, and the p-value of the permutation test.
+    """Return the excess of each place, the spread with an interval, and the p-value of the permutation test.
 
     `clusters`: names of the clusters of the questions.
     """
     n_places = max(len(one.places[0]) for one in questions)
-    chosen, keys = (
-        np.stack([np.bincount(_places(one, answers), minlength=n_places) for one, answers in pairs]).astype(float)
-        for pairs in (
-            [(one, one.chosen) for one in questions],
-            [(one, [one.key] * len(one.chosen)) for one in questions],
-        )
-    )
+    chosen, expected = (np.stack(rows) for rows in zip(*(_counts(one, n_places) for one in questions), strict=True))
 
     def excess(weights: Floats) -> Floats:
         """Return the excess of each place in each resample, shape (m, places)."""
-        totals = (weights @ chosen).sum(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            found: Floats = (weights @ chosen - weights @ keys) / totals
+        found: Floats = weights @ (chosen - expected) / (weights @ chosen.sum(axis=1))[:, None]
         return found
 
     def spread(weights: Floats) -> Floats:
-        found = excess(weights)
-        result: Floats = found.max(axis=1) - found.min(axis=1)
+        result: Floats = np.ptp(excess(weights), axis=1)
         return result
 
-    p_value = _permutation_p(questions, n_places)
+    sizes = np.array([len(one.places[0]) for one in questions])
+    p_value = _permutation_p(chosen - expected, expected.sum(axis=0), sizes, cluster_codes(clusters, len(questions)))
     drawn = bootstrap_statistic(len(questions), spread, np.random.default_rng(SEED), clusters=clusters)
-    if drawn.low is not None and drawn.high is not None:
+    if drawn.value is not None and drawn.low is not None and drawn.high is not None:
         # Other questions that no draw can hold: a share up to the upper Wilson limit of 0 in n.
         unseen = wilson_interval(0, len(questions))[1] if drawn.low == drawn.high else 0.0
         low = max(drawn.low - unseen, 0.0) if p_value <= LEVEL else 0.0
-        drawn = BootstrapResult(value=drawn.value, low=low, high=min(drawn.high + unseen, 1.0))
+        drawn = BootstrapResult(value=drawn.value, low=low, high=max(min(drawn.high + unseen, 1.0), drawn.value))
     return tuple(excess(np.ones((1, len(questions))))[0].tolist()), drawn, p_value
 
 
-def _places(one: Ordering, texts: Sequence[str]) -> list[int]:
-    return [places[text] for places, text in zip(one.places, texts, strict=True)]
+def _counts(one: Ordering, n_places: int) -> tuple[Floats, Floats]:
+    """Return how often each place was chosen, and how often the orders put the chosen answers there."""
+    table = np.array([[places[text] for text in one.chosen] for places in one.places])
+    chosen, everywhere = (np.bincount(found, minlength=n_places) for found in (np.diagonal(table), table.ravel()))
+    return chosen.astype(float), everywhere / len(one.chosen)
 
 
-def _permutation_p(questions: Sequence[Ordering], n_places: int) -> float:
-    """Return the p-value of the chi-square test; see the module."""
-    rng = np.random.default_rng(SEED)
-    observed, expected, drawn = np.zeros(n_places), np.zeros(n_places), np.zeros((PERMUTATIONS, n_places))
-    for size in sorted({len(one.chosen) for one in questions}):
-        # Place, in each order, of the answer that was given in each order.
-        tables = np.array(
-            [
-                [[places[text] for text in one.chosen] for places in one.places]
-                for one in questions
-                if len(one.chosen) == size
-            ]
-        )
-        observed += np.bincount(np.diagonal(tables, axis1=1, axis2=2).ravel(), minlength=n_places)
-        expected += np.bincount(tables.ravel(), minlength=n_places) / size
-        rows = np.arange(size)
-        for draw in range(PERMUTATIONS):
-            given = rng.permuted(np.broadcast_to(rows, (len(tables), size)), axis=1)
-            taken = np.take_along_axis(tables, given[:, :, None], axis=2)
-            drawn[draw] += np.bincount(taken.ravel(), minlength=n_places)
+def _permutation_p(excess: Floats, expected: Floats, sizes: Ints, clusters: tuple[Ints, int]) -> float:
+    """Return the p-value of the chi-square test; see the module.
+
+    Parameters: excess, shape (questions, places); expected, shape (places,), of all; sizes, options of each question.
+    """
+    rng, (codes, k) = np.random.default_rng(SEED), clusters
+    drawn = np.zeros((PERMUTATIONS, len(expected)))
+    for size in np.unique(sizes):
+        own = np.zeros((k, size))
+        np.add.at(own, codes[sizes == size], excess[sizes == size, :size])
+        block = max(1, BLOCK // own.size)
+        for start in range(0, PERMUTATIONS, block):
+            n = min(block, PERMUTATIONS - start)
+            permuted = rng.permuted(np.tile(own, (n, 1)), axis=1).reshape(n, k, size)
+            drawn[start : start + n, :size] += permuted.sum(axis=1)
     shown = expected > 0
-    chi_square = _chi_square(observed[None, shown], expected[shown])[0]
+    chi_square = _chi_square(excess.sum(axis=0)[None, shown], expected[shown])[0]
     at_least = int((_chi_square(drawn[:, shown], expected[shown]) >= chi_square - 1e-9).sum())
     return (1 + at_least) / (1 + PERMUTATIONS)
 
 
-def _chi_square(counts: Floats, expected: Floats) -> Floats:
-    found: Floats = ((counts - expected) ** 2 / expected).sum(axis=1)
+def _chi_square(excess: Floats, expected: Floats) -> Floats:
+    found: Floats = (excess**2 / expected).sum(axis=1)
     return found

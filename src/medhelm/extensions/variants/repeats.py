@@ -71,8 +71,8 @@ class PassRate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """Agreement of the samples of an instance on its answer."""
+class SampleAgreement:
+    """SampleAgreement of the samples of an instance on its answer."""
 
     consistency: Estimate
     """Share of pairs of samples with the same answer."""
@@ -191,7 +191,7 @@ def _ratio(part: int, n: int, k: int, *, from_one: bool = False) -> float:
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def agreement_of_samples(answers: Answers, scores: Floats, clusters: Clusters = None) -> Agreement | None:
+def agreement_of_samples(answers: Answers, scores: Floats, clusters: Clusters = None) -> SampleAgreement | None:
     """Compare the answers of the samples of each instance; None if no instance has two answers.
 
     Unreadable completions are alike, and do not vote unless all are unreadable.
@@ -213,7 +213,7 @@ def agreement_of_samples(answers: Answers, scores: Floats, clusters: Clusters = 
     consistency, flip_rate, vote = found
     if consistency is None or flip_rate is None or vote is None:
         return None
-    return Agreement(consistency=consistency, flip_rate=flip_rate, vote=vote, n_tied=n_tied)
+    return SampleAgreement(consistency=consistency, flip_rate=flip_rate, vote=vote, n_tied=n_tied)
 
 
 def _vote(row: Sequence[str | None], scores: Floats, counts: Counter[str]) -> tuple[float, bool]:

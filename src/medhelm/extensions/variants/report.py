@@ -14,6 +14,13 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError
 from medhelm.extensions.variants.asked_runs import find_families
 from medhelm.extensions.variants.positions import PositionResult, position_result
+from medhelm.extensions.variants.prompt_results import (
+    CERTAIN,
+    PromptSensitivity,
+    RankSensitivity,
+    prompt_results,
+    rank_results,
+)
 from medhelm.extensions.variants.repeats import PassRate
 from medhelm.extensions.variants.robustness import (
     MARGIN,
@@ -26,11 +33,13 @@ from medhelm.extensions.variants.thresholds import ThresholdResult, threshold_re
 from medhelm.extensions.variants.types import REACTIONS
 from medhelm.results.comparable import BASELINE
 from medhelm.results.formats.fields import (
+    NUMBER,
     Field,
     fields_json,
     fields_table,
     list_field,
     list_of,
+    map_of,
     table_of,
 )
 from medhelm.results.formats.sections import ResultSection, SectionTable
@@ -44,7 +53,7 @@ LISTED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobustnessReport:
-    """How models react to the same questions, asked in other ways."""
+    """Reactions of models to the same questions, asked in other ways."""
 
     margin: float
     """Difference of scores up to which they count as equivalent."""
@@ -56,11 +65,15 @@ class RobustnessReport:
     """By benchmark and model."""
     thresholds: tuple[ThresholdResult, ...]
     """By threshold and model."""
+    prompts: tuple[PromptSensitivity, ...] = ()
+    """By benchmark and model."""
+    ranks: tuple[RankSensitivity, ...] = ()
+    """By benchmark."""
 
     @property
     def has_variants(self) -> bool:
         """True if anything was asked in other ways."""
-        return bool(self.perturbations or self.repeats or self.positions)
+        return bool(self.perturbations or self.repeats or self.positions or self.prompts)
 
 
 def robustness_report(
@@ -89,10 +102,12 @@ def robustness_report(
         repeats=tuple(one for family in families if (one := repeated_result(family, k))),
         positions=tuple(order for family in families if (order := position_result(family))),
         thresholds=tuple(threshold_results(families, perturbations)),
+        prompts=tuple(prompt_results(families)),
+        ranks=tuple(rank_results(families)),
     )
 
 
-Named = TypeVar("Named", PerturbationResult, RepeatedResult, PositionResult, ThresholdResult)
+Named = TypeVar("Named", PerturbationResult, RepeatedResult, PositionResult, ThresholdResult, PromptSensitivity)
 
 
 def with_short_names(report: RobustnessReport) -> RobustnessReport:
@@ -108,6 +123,7 @@ def with_short_names(report: RobustnessReport) -> RobustnessReport:
         repeats=renamed(report.repeats),
         positions=renamed(report.positions),
         thresholds=renamed(report.thresholds),
+        prompts=renamed(report.prompts),
     )
 
 
@@ -122,7 +138,8 @@ def verdict(report: RobustnessReport) -> list[str]:
             "and `medhelm plan` with the same options says at what cost."
         ]
     models = sorted(name for name in _models(report) if not name.startswith(BASELINE))
-    return [sentence for model in models for sentence in _about(model, report)]
+    sentences = [sentence for model in models for sentence in _about(model, report)]
+    return [*sentences, *map(_rank_sentence, report.ranks)]
 
 
 def _models(report: RobustnessReport) -> set[str]:
@@ -131,6 +148,7 @@ def _models(report: RobustnessReport) -> set[str]:
         *(one.model for one in report.perturbations),
         *(one.model for one in report.repeats),
         *(one.model for one in report.positions),
+        *(one.model for one in report.prompts),
     }
 
 
@@ -149,6 +167,9 @@ def _about(model: str, report: RobustnessReport) -> Iterator[str]:
     for repeats in report.repeats:
         if repeats.model == model:
             yield f"{model} on {repeats.title}: {_repeats_sentence(repeats)}"
+    for prompts in report.prompts:
+        if prompts.model == model:
+            yield f"{model} on {prompts.title}: {_prompt_sentence(prompts)}"
     counts = {
         word: sum(one.model == model and one.verdict == word for one in report.thresholds)
         for word in ("met", "not met", "undecided")
@@ -182,8 +203,21 @@ def _position_sentence(one: PositionResult) -> str:
         return f"no preference for the place of an option is found in {plural(one.n_orders, 'order')} (p {p})."
     points = f"{100 * max(one.excess):.0f} percentage points"
     return (
-        f"prefers place {one.preferred}: it chooses it {points} more often than the correct option is there (p {p}). "
+        f"prefers place {one.preferred}: it chooses it {points} more often than content explains (p {p}). "
         f"A share of {estimate_text(one.all_right)} is right in all {plural(one.n_orders, 'order')}."
+    )
+
+
+def _prompt_sentence(one: PromptSensitivity) -> str:
+    n, by_chance = plural(len(one.means), "prompt"), decimal(one.range_by_chance)
+    beyond = "" if one.range.low > 0 else ", which equal prompts can give"
+    return f"mean scores of {n} differ by {estimate_text(one.range)}{beyond} ({by_chance} by chance); best: {one.best}."
+
+
+def _rank_sentence(one: RankSensitivity) -> str:
+    return (
+        f"{one.title}: {one.n_same_order} of {plural(one.n_pairs, 'pair')} of models keep their order under all "
+        f"{plural(len(one.prompts), 'prompt')} in at least {CERTAIN:.0%} of draws of the questions."
     )
 
 
@@ -308,7 +342,7 @@ POSITION_FIELDS: list[Field[PositionResult]] = [
     Field("all_right", lambda one: one.all_right, kind="interval", heading="Right in all",
           meaning="Share of instances that are right in every order."),
     Field("excess", lambda one: list(one.excess), kind="object", schema=list_of({"type": "number"}),
-          meaning="By place: share of answers that chose it, minus the share of correct answers that were there."),
+          meaning="By place: share of answers that chose it, beyond the share that content explains."),
     Field("spread", lambda one: one.spread, kind="interval", heading="Position bias",
           meaning="Largest minus smallest excess of a place. The interval begins at 0 unless the test finds a bias."),
     Field("preferred", lambda one: one.preferred if one.is_biased else None, kind="text", missing="no bias found",
@@ -317,6 +351,33 @@ POSITION_FIELDS: list[Field[PositionResult]] = [
           meaning="Permutation test of a preference for places."),
 ]  # fmt: skip
 """The orders of options of one model on one benchmark."""
+
+PROMPT_FIELDS: list[Field[PromptSensitivity]] = [
+    Field("model", lambda one: one.model, kind="text", heading="Model"),
+    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark", text=lambda one: one.title),
+    Field("means", lambda one: dict(one.means), kind="object", schema=map_of(NUMBER), heading="Means",
+          text=lambda one: ", ".join(f"{prompt} {decimal(mean)}" for prompt, mean in one.means.items()),
+          meaning="By prompt: mean score, over the instances that have a score under all of them."),
+    Field("n", lambda one: one.range.n, kind="whole number", heading="n", meaning="These instances.", drop=1),
+    Field("range", lambda one: one.range, kind="interval", heading="Range",
+          meaning="Highest mean minus lowest mean."),
+    Field("range_by_chance", lambda one: one.range_by_chance, heading="By chance",
+          meaning="Range to expect if all prompts were equal."),
+    Field("best", lambda one: one.best, kind="text", heading="Best"),
+]  # fmt: skip
+"""The prompts of one model on one benchmark."""
+
+RANK_FIELDS: list[Field[RankSensitivity]] = [
+    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark", text=lambda one: one.title),
+    Field("models", lambda one: one.models, kind="texts", heading="Models", text=lambda one: len(one.models)),
+    Field("prompts", lambda one: one.prompts, kind="texts", heading="Prompts", text=lambda one: ", ".join(one.prompts)),
+    Field("kendalls_w", lambda one: one.kendalls_w, kind="interval", heading="Kendall's W",
+          meaning="Concordance of the ranks: 1 if all prompts give the same ranks."),
+    Field("n_pairs", lambda one: one.n_pairs, kind="whole number", heading="Pairs", meaning="Pairs of models."),
+    Field("n_same_order", lambda one: one.n_same_order, kind="whole number", heading="Keep their order",
+          meaning="Pairs with the same order under every prompt in at least 95% of draws of the instances."),
+]  # fmt: skip
+"""The ranks of models on one benchmark under several prompts."""
 
 THRESHOLD_FIELDS: list[Field[ThresholdResult]] = [
     Field("threshold", lambda one: one.threshold.key, kind="text"),
@@ -353,6 +414,8 @@ def tables(report: RobustnessReport) -> dict[str, tuple[str, list[Field[Any]], S
         "perturbations": (f"Perturbations, margin {report.margin:g}", PERTURBATION_FIELDS, report.perturbations),
         "repeats": ("Repeats", REPEAT_FIELDS, report.repeats),
         "positions": ("Order of options", POSITION_FIELDS, report.positions),
+        "prompts": ("Prompts", PROMPT_FIELDS, report.prompts),
+        "ranks": ("Ranks under several prompts", RANK_FIELDS, report.ranks),
         "thresholds": (
             "Thresholds of the Coalition for Health AI",
             THRESHOLD_FIELDS,
@@ -360,10 +423,6 @@ def tables(report: RobustnessReport) -> dict[str, tuple[str, list[Field[Any]], S
         ),
     }
     return {name: one for name, one in found.items() if one[2]}
-
-
-TABLES = ("perturbations", "repeats", "positions", "thresholds")
-"""Names of the tables."""
 
 
 def to_text(report: RobustnessReport, names: Sequence[str], format: str) -> str:
@@ -388,6 +447,8 @@ _JSON: list[Field[RobustnessReport]] = [
     list_field("perturbations", PERTURBATION_FIELDS, lambda report: report.perturbations),
     list_field("repeats", REPEAT_FIELDS, lambda report: report.repeats),
     list_field("positions", POSITION_FIELDS, lambda report: report.positions),
+    list_field("prompts", PROMPT_FIELDS, lambda report: report.prompts),
+    list_field("ranks", RANK_FIELDS, lambda report: report.ranks),
     list_field("thresholds", THRESHOLD_FIELDS, lambda report: report.thresholds),
 ]
 """Keys of `medhelm robustness --json`."""

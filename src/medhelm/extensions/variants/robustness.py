@@ -27,8 +27,8 @@ from medhelm.domain.result import HALF
 from medhelm.domain.variant import Expectation
 from medhelm.extensions.variants.asked_runs import AskedRun, RunFamily
 from medhelm.extensions.variants.repeats import (
-    Agreement,
     PassRate,
+    SampleAgreement,
     SampledMean,
     agreement_of_samples,
     chosen_k,
@@ -40,7 +40,7 @@ MARGIN = 0.02
 """Difference of scores up to which they count as equivalent, unless the user chooses another one."""
 
 Verdict = Literal["met", "not met", "undecided"]
-"""Whether a requirement is met; undecided if the interval allows both."""
+"""Outcome of a requirement; undecided if the interval allows both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,7 +88,7 @@ class PerturbationResult:
     excess: Change | None
     """Share changed beyond that; None without repeats."""
     verdict: Verdict | None
-    """Whether scores are equivalent; None where they need not be."""
+    """Met if scores are equivalent; None where they need not be."""
     n_needed: int | None
     """Instances that would decide; None if it is decided."""
     pairs: PairedAnswers = field(compare=False, repr=False)
@@ -115,8 +115,8 @@ class RepeatedResult:
     """Mean with the parts of its uncertainty."""
     passes: tuple[PassRate, ...]
     """Rates at which some or all of k samples are right, by k."""
-    agreement: Agreement | None
-    """Agreement on answers; None if no instance has two."""
+    agreement: SampleAgreement | None
+    """SampleAgreement on answers; None if no instance has two."""
     reads_answers: bool
     """False if the metric reads no answer: then samples agree if both are right or both are wrong."""
 
