@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "serve": ("web", "Show the results in a browser."),
         "compare": ("results:compare", "Test whether models differ significantly."),
         "confusion": ("results:confusion", "Show sensitivity and specificity by class."),
+        "confidence": ("variants", "Show how far confidences can be trusted."),
         "cases": ("web", "List cases by what happened."),
         "show": ("runs:show", "Show one instance and its completions."),
         "cost": ("results:cost", "Show what was spent, by model or benchmark."),

@@ -24,9 +24,7 @@ def expand(dataset: Dataset, settings: Settings) -> list[Dataset]:
     none of its instances; all of them in one message.
     """
     if settings.prompt:
-        from medhelm.extensions.variants.prompts import prompt_variant  # lazy: most commands use the usual prompt
-
-        dataset = dataset.varied(prompt_variant(settings.prompt, dataset, settings))
+        dataset = dataset.varied(_chosen_prompt(dataset, settings))
     found = [dataset, *(dataset.varied(_repeat(number)) for number in range(2, settings.repeat + 1))]
     errors = ErrorCollector()
     for name in dict.fromkeys(settings.perturb):
@@ -36,6 +34,17 @@ def expand(dataset: Dataset, settings: Settings) -> list[Dataset]:
             )
     errors.raise_all()
     return list({one.variant: one for one in found}.values())
+
+
+def _chosen_prompt(dataset: Dataset, settings: Settings) -> Variant:
+    """Return the variant that asks by the chosen prompt. Raises: as the functions that make it."""
+    from medhelm.extensions.variants.confidence import PROMPTS  # lazy: most commands use the usual prompt
+
+    if settings.prompt in PROMPTS:
+        return PROMPTS[settings.prompt](dataset, settings)
+    from medhelm.extensions.variants.prompts import prompt_variant
+
+    return prompt_variant(settings.prompt, dataset, settings)
 
 
 def _all_permitted(dataset: Dataset, seed: int) -> list[Dataset]:
