@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from medhelm.analysis.confidence import Abstention, Calibration, ReliabilityBin, RiskPoint
     from medhelm.results.runs.answers import Options
 
+ABSTENTION = "abstention"
+"""Metric that scores abstentions too."""
+
 MUST_ABSTAIN = "must_abstain"
 """Expectation of a variant whose instances cannot be answered any more."""
 
@@ -186,13 +189,15 @@ def load_asked(stores: Sequence[Path], options: BoardOptions, benchmarks: Collec
     return intact_runs(latest[key] for key in sorted(latest))
 
 
-def read_answered(run: Run, definition: Benchmark | None) -> tuple[list[Answered], int]:
-    """Return the completions of a run, and the number of instances without one. Raises: StoreError."""
+def read_answered(run: Run, options: Mapping[str, Options]) -> tuple[list[Answered], int]:
+    """Return the completions of a run, and the number of instances without one. Raises: StoreError.
+
+    `options`: those of the instances, by id.
+    """
     from medhelm.domain.token_logprobs import unpack
     from medhelm.scoring.answers.confidence import abstains, option_probabilities, stated_confidence
     from medhelm.storage.runs import read_columns, score_column
 
-    options = _options_of(run, definition)
     chosen = _chosen(run, options)
     names = ["instance_id", "cluster", "completion", "token_logprobs", score_column(run.main_metric, "corrected")]
     found, n_failed = [], 0
@@ -201,17 +206,25 @@ def read_answered(run: Run, definition: Benchmark | None) -> tuple[list[Answered
             n_failed += 1
             continue
         label, own = chosen.get(instance_id, ""), options.get(instance_id)
+        place = own.labels.index(label) if own and label else None
         shares = option_probabilities(unpack(logprobs), own.labels, label) if own and label else None
         found.append(
             Answered(
                 cluster=cluster or instance_id,
                 score=score,
-                abstained=abstains(text, own.labels.index(label) if own and label else None),
+                abstained=abstains(text, place) or _is_abstention(own, label),
                 stated=stated_confidence(text),
                 tokens=shares[label] if shares else None,
             )
         )
     return found, n_failed
+
+
+def _is_abstention(options: Options | None, label: str) -> bool:
+    """Return True if a label names an option such as "Cannot be answered"."""
+    from medhelm.scoring.answers.confidence import abstains
+
+    return options is not None and label in options.labels and abstains(options.texts[options.labels.index(label)])
 
 
 def _options_of(run: Run, definition: Benchmark | None) -> Mapping[str, Options]:
@@ -222,7 +235,7 @@ def _options_of(run: Run, definition: Benchmark | None) -> Mapping[str, Options]
     assert run.folder is not None, "runs of a store have a folder"
     store = open_store(run.folder.parents[2])
     prompts = store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
-    return read_options([prompts], definition, run.main_metric)
+    return read_options([prompts], definition, "")
 
 
 def _chosen(run: Run, options: Mapping[str, Options]) -> Mapping[str, str]:
@@ -250,11 +263,14 @@ def measure_confidence(
     abstaining: list[AbstainingRun] = []
     graded: dict[str, None] = {}
     for run in runs:
-        answered, n_failed = read_answered(run, definitions.get(run.benchmark))
-        must_abstain = run.settings.get("expectation") == MUST_ABSTAIN
+        options = _options_of(run, definitions.get(run.benchmark))
+        answered, n_failed = read_answered(run, options)
+        keys = [(own, label) for own in options.values() for label in own.correct]
+        has_no_answer = bool(keys) and all(_is_abstention(*key) for key in keys)
+        must_abstain = has_no_answer or run.settings.get("expectation") == MUST_ABSTAIN
         if any(one.score not in (0.0, 1.0, None) for one in answered):
             graded[run.benchmark] = None
-        elif not must_abstain:
+        elif has_no_answer or not must_abstain:
             calibrated += calibrations_of(run, answered, threshold)
         if must_abstain or is_named or run.settings.get("prompt") in (ABSTAIN, CONFIDENCE):
             counted = count_abstentions(
@@ -281,10 +297,14 @@ def measure_confidence(
 
 
 def calibrations_of(run: Run, answered: Sequence[Answered], threshold: float) -> Iterator[CalibratedRun]:
-    """Yield the numbers of each kind of confidence that these completions have; those that abstain do not count."""
+    """Yield the numbers of each kind of confidence that these completions have.
+
+    Those that abstain do not count, unless the metric of the run says whether that was right.
+    """
     from medhelm.analysis.confidence import calibrate
 
-    answers = [one for one in answered if not one.abstained and one.score is not None]
+    is_scored = run.main_metric == ABSTENTION
+    answers = [one for one in answered if one.score is not None and (is_scored or not one.abstained)]
     sources: dict[Source, list[float | None]] = {
         "stated": [one.stated for one in answers],
         "tokens": [one.tokens for one in answers],
@@ -396,6 +416,7 @@ ABSTENTION_FIELDS: list[Field[AbstainingRun]] = [
     Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark", meaning="The benchmark."),
     Field("model", lambda one: one.model, kind="text", heading="Model", meaning="The model, with how it was asked."),
     Field("must_abstain", lambda one: one.must_abstain, kind="true or false", heading="Must abstain",
+          text=lambda one: "yes" if one.must_abstain else "no",
           meaning="True if the instances cannot be answered, so that declining is right."),
     Field("n", lambda one: one.found.n, kind="whole number", heading="n", meaning="Completions."),
     Field("n_failed", lambda one: one.found.n_failed, kind="whole number", heading="Failed", hide_empty=True,
