@@ -65,7 +65,7 @@ class RiskPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class ConfidenceCalibration:
     """Confidences of one model on instances that it answered."""
 
     n: int
@@ -111,7 +111,7 @@ def calibrate(
     clusters: Clusters = None,
     threshold: float = 0.5,
     draws: int = DRAWS,
-) -> Calibration | None:
+) -> ConfidenceCalibration | None:
     """Measure the confidences of one model.
 
     Parameters: confidence, n numbers from 0 to 1; right, n truth values; clusters, n names; threshold, confidences
@@ -141,7 +141,7 @@ def calibrate(
     plain = float(np.abs(gaps).sum() / len(c))
     base = y.mean()
     rates, levels = _bin_means(bins, y), _bin_means(bins, c)
-    return Calibration(
+    return ConfidenceCalibration(
         n=len(c),
         accuracy=mean(y, 0, 1),
         mean_confidence=mean(c, 0, 1),

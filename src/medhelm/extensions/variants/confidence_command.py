@@ -36,7 +36,7 @@ from medhelm.results.formats.tables import render
 from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
-    from medhelm.analysis.confidence import Abstention, Calibration, ReliabilityBin, RiskPoint
+    from medhelm.analysis.confidence import Abstention, ConfidenceCalibration, ReliabilityBin, RiskPoint
     from medhelm.results.runs.answers import Options
 
 ABSTENTION = "abstention"
@@ -46,7 +46,7 @@ MUST_ABSTAIN = "must_abstain"
 """Expectation of a variant whose instances cannot be answered any more."""
 
 Source = Literal["stated", "tokens"]
-"""Where a confidence is from: the completion states it, or the probabilities of the tokens."""
+"""Source of a confidence: the completion states it, or it is the probability of its tokens."""
 
 
 class Answered(NamedTuple):
@@ -76,7 +76,7 @@ class CalibratedRun:
     """Source of the confidences."""
     n_without: int
     """Answers without a confidence, which do not count."""
-    found: Calibration
+    found: ConfidenceCalibration
     """Their numbers."""
 
 
@@ -351,14 +351,14 @@ def _remarks(calibrated: Sequence[CalibratedRun], graded: Sequence[str]) -> Iter
 
 
 def _number(
-    key: str, get: Callable[[Calibration], Any], heading: str, meaning: str, drop: int = 0, **settings: Any
+    key: str, get: Callable[[ConfidenceCalibration], Any], heading: str, meaning: str, drop: int = 0, **settings: Any
 ) -> Field[CalibratedRun]:
     """Return the field of a number with its interval."""
     return Field(key, lambda one: get(one.found), kind="interval", heading=heading, meaning=meaning, drop=drop,
                  **settings)  # fmt: skip
 
 
-def _part(key: str, get: Callable[[Calibration], float], heading: str, meaning: str) -> Field[CalibratedRun]:
+def _part(key: str, get: Callable[[ConfidenceCalibration], float], heading: str, meaning: str) -> Field[CalibratedRun]:
     """Return the field of a number without an interval, for wide tables."""
     return Field(key, lambda one: get(one.found), heading=heading, meaning=meaning, is_wide=True)
 
