@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -94,9 +95,13 @@ def test_a_model_that_knows_when_it_is_right_has_a_risk_that_falls_with_coverage
     lines = succeeded(medhelm("confidence", "--store", tmp_path / "s", "--format", "csv")).out.splitlines()
     assert lines[0].split(",")[:5] == ["benchmark", "model", "source", "n", "n_without"]
     assert "ece_high" in lines[0]
-    table = succeeded(medhelm("confidence", "--store", tmp_path / "s", "--wide")).out
+    drawn = ("--wide", "--diagram", tmp_path / "reliability.svg")
+    table = succeeded(medhelm("confidence", "--store", tmp_path / "s", *drawn)).out
     assert "Overconfidence" in table
     assert "Reliability" in table
+    picture = ElementTree.fromstring((tmp_path / "reliability.svg").read_bytes())
+    assert len(picture.findall(".//{*}circle")) == 2, "a point for each bin"
+    assert "0.00 right at 0.30, 1.00 right at 0.95" in (picture.findtext("{*}desc") or "")
 
 
 # --- token probabilities ----------------------------------------------------------------------------------------------

@@ -118,13 +118,24 @@ class ConfidenceReport:
     metavar="P",
     help="Confidences below it are low, as those that call for a person.",
 )
+@click.option(
+    "--diagram",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.svg",
+    help="Also draw the accuracy by confidence, one panel for each run.",
+)
 @options_of(BoardOptions, "options", "wanted", "tier")
 @format_option
 @table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def confidence(
-    shared: Shared, benchmarks: tuple[str, ...], threshold: float, options: BoardOptions, format_: str
+    shared: Shared,
+    benchmarks: tuple[str, ...],
+    threshold: float,
+    diagram: Path | None,
+    options: BoardOptions,
+    format_: str,
 ) -> int:
     """Show how far confidences can be trusted.
 
@@ -146,13 +157,29 @@ def confidence(
     names = sorted({run.benchmark for run in runs} & known)
     definitions = {one.name: one for one in load(shared, names, of_stores=True)}
     report = measure_confidence(runs, definitions, threshold=threshold, is_named=bool(benchmarks))
+    shown = renamed(report, short_names([run.model for run in runs]))
+    if diagram is not None:
+        _write_diagram(diagram, shown)
     if format_ == "json":
         print_json(fields_json(JSON_FIELDS, report))
         return 0
-    report = renamed(report, short_names([run.model for run in runs]))
-    click.echo(to_text(report, format_), nl=False)
-    print_remarks(report.remarks, format_)
+    click.echo(to_text(shown, format_), nl=False)
+    print_remarks(shown.remarks, format_)
     return 0
+
+
+def _write_diagram(file: Path, report: ConfidenceReport) -> None:
+    """Write the reliability diagrams of a report. Raises: UserError."""
+    from medhelm.extensions.variants.reliability_diagram import MOST_PANELS, draw_reliability
+    from medhelm.io.folders import output_errors, write_file
+
+    if not report.calibrated:
+        raise UserError(f"--diagram {file}: no run has confidences to draw.")
+    with output_errors(file, "file"):
+        write_file(file, str(draw_reliability(report.calibrated)))
+    left_out = len(report.calibrated) - MOST_PANELS
+    more = f" It shows the first {MOST_PANELS}; choose others with --model." if left_out > 0 else ""
+    click.echo(f"{file} has a diagram for each run with confidences.{more}", err=True)
 
 
 # --- runs and their instances -----------------------------------------------------------------------------------------
