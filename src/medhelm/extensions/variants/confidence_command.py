@@ -6,7 +6,6 @@ compared with scores of 0 and 1. Completions that decline to answer are counted 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -249,9 +248,9 @@ def read_answered(run: Run, options: Mapping[str, Options]) -> tuple[list[Answer
 
 def _is_abstention(options: Options | None, label: str) -> bool:
     """Return True if a label names an option such as "Cannot be answered"."""
-    from medhelm.scoring.answers.confidence import abstains
+    from medhelm.scoring.answers.confidence import is_abstention
 
-    return options is not None and label in options.labels and abstains(options.texts[options.labels.index(label)])
+    return options is not None and label in options.labels and is_abstention(options.texts[options.labels.index(label)])
 
 
 def _options_of(run: Run, definition: Benchmark | None) -> Mapping[str, Options]:
@@ -289,12 +288,15 @@ def measure_confidence(
     calibrated: list[CalibratedRun] = []
     abstaining: list[AbstainingRun] = []
     graded: dict[str, None] = {}
+    silent: dict[str, None] = {}
     for run in runs:
         options = _options_of(run, definitions.get(run.benchmark))
         answered, n_failed = read_answered(run, options)
         keys = [(own, label) for own in options.values() for label in own.correct]
         has_no_answer = bool(keys) and all(_is_abstention(*key) for key in keys)
         must_abstain = has_no_answer or run.settings.get("expectation") == MUST_ABSTAIN
+        if run.settings.get("logprobs") and all(one.tokens is None for one in answered):
+            silent[run.model] = None
         if any(one.score not in (0.0, 1.0, None) for one in answered):
             graded[run.benchmark] = None
         elif has_no_answer or not must_abstain:
@@ -319,7 +321,7 @@ def measure_confidence(
         threshold=threshold,
         calibrated=tuple(calibrated),
         abstaining=tuple(abstaining),
-        remarks=tuple(_remarks(calibrated, list(graded))),
+        remarks=tuple(_remarks(calibrated, list(graded), list(silent))),
     )
 
 
@@ -354,18 +356,19 @@ def calibrations_of(run: Run, answered: Sequence[Answered], threshold: float) ->
             )
 
 
-def _remarks(calibrated: Sequence[CalibratedRun], graded: Sequence[str]) -> Iterator[Remark]:
+def _remarks(calibrated: Sequence[CalibratedRun], graded: Sequence[str], silent: Sequence[str]) -> Iterator[Remark]:
     """Yield what must be known to read the numbers."""
     if graded:
         text = f"Scores of {listed(graded)} are grades and not right or wrong: their confidences are not compared."
         yield Remark("graded", "", text)
-    by_model: dict[str, int] = defaultdict(int)
-    for one in calibrated:
-        if one.n_without:
-            by_model[f"{one.model} on {one.benchmark} ({one.source})"] = one.n_without
-    if by_model:
-        counts = listed([f"{name} {n:,}" for name, n in by_model.items()])
-        yield Remark("without_confidence", "", f"Answers without a confidence do not count: {counts}.")
+    if silent:
+        text = f"--logprobs brought no probability of an option for {listed(silent)}. `medhelm models check` says why."
+        yield Remark("without_logprobs", "", text)
+    missing = [
+        f"{one.model} on {one.benchmark} ({one.source}) {one.n_without:,}" for one in calibrated if one.n_without
+    ]
+    if missing:
+        yield Remark("without_confidence", "", f"Answers without a confidence do not count: {listed(missing)}.")
     if any(one.source == "tokens" for one in calibrated):
         text = (
             "tokens: the probability of the option at the token that names it, as a share of the probabilities of all "

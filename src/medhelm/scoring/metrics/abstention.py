@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from medhelm.domain import Instance
 from medhelm.domain.text import METRIC_TITLES
-from medhelm.scoring.answers.confidence import abstains
+from medhelm.scoring.answers.confidence import abstains, is_abstention
 from medhelm.scoring.metric import AnswerReader, Metric, correct_references
 from medhelm.scoring.metrics.matching import EXACT_MATCH, QUASI_EXACT_MATCH, READS_OPTION
 
@@ -20,12 +20,12 @@ def _declines(completion: str, instance: Instance) -> bool:
     """Return True if a completion declines to answer, in words or by an option."""
     option = READS_OPTION.find(completion, instance) if instance.choices else None
     if isinstance(option, int):
-        return abstains(instance.choices[option]) or abstains(completion, option)
+        return is_abstention(instance.choices[option]) or abstains(completion, option)
     return abstains(completion)
 
 
 def _corrected(completion: str, instance: Instance) -> float:
-    must_decline = any(abstains(text) for text in correct_references(instance))
+    must_decline = any(map(is_abstention, correct_references(instance)))
     if must_decline or _declines(completion, instance):
         return float(must_decline and _declines(completion, instance))
     return QUASI_EXACT_MATCH.corrected(completion, instance)
