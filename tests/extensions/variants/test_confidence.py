@@ -154,7 +154,7 @@ def test_a_server_that_refuses_log_probabilities_is_asked_without_them(
     assert_refused(medhelm("confidence", "--store", tmp_path / "s"), "no confidence in 1 run")
     found = succeeded(medhelm("confidence", "toy", "--store", tmp_path / "s", "--json")).json
     assert found["remarks"] == [
-        f"--logprobs brought no probability of an option for {server.model('m')}. `medhelm models check` says why."
+        f"--logprobs brought no probability of an option for {server.model('m')}. `medhelm models check` says what a server gives."
     ]
 
 
@@ -205,3 +205,37 @@ def test_confidence_of_grades_is_refused_before_anything_is_sent(medhelm: Medhel
     command = ("run", "med_dialog", "--tier", "sample", "--model", server.model("m"), "--judge", server.model("j"))
     assert_refused(medhelm(*command, "--prompt", "confidence"), "a grade is not right or wrong", "Nothing was sent.")
     assert server.count == 0
+
+
+def test_questions_with_a_false_premise_are_right_when_a_model_declines(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    replies = [
+        "E",
+        "Cannot be answered",
+        "None of these doses is safe.",
+        "B",
+        "E. Cannot be answered",
+        "FLAG",
+        "A",
+        "E",
+    ]
+
+    def reply(body: dict[str, Any]) -> Answer:
+        assert "E. Cannot be answered" in body["messages"][-1]["content"]
+        text = replies[server.count % len(replies)]
+        return chat(f"{text}\nConfidence: {60 if text in 'AB' else 90}%")
+
+    server.answer_with(reply)
+    model = ("--model", server.model("m"), "--prompt", "confidence", "--concurrency", "1")
+    run = medhelm("run", "adversemed_500", "--tier", "sample", *model, "--store", tmp_path / "s", "--json")
+    assert succeeded(run).json["runs"][0]["metrics_by_rule"]["corrected"]["abstention"]["value"] == 0.75
+    found = succeeded(medhelm("confidence", "--store", tmp_path / "s", "--json")).json
+    (row,) = found["confidence"]
+    assert (row["n"], row["accuracy"]["value"], row["mean_confidence"]["value"]) == (8, 0.75, pytest.approx(0.825))
+    assert row["risk_coverage"] == [
+        {"coverage": 0.75, "risk": 0.0, "threshold": 0.9},
+        {"coverage": 1.0, "risk": 0.25, "threshold": 0.6},
+    ]
+    (declined,) = found["abstention"]
+    assert (declined["must_abstain"], declined["abstained"]["value"]) == (True, 0.75)
