@@ -152,6 +152,8 @@ RECORD_COLUMNS: dict[str, str] = {
     "jury_coverage": "Share of the expected judgments that exist; NULL without a jury.",
     "unreadable": "True if the main metric finds no answer in the text; NULL if that is not known or does not apply.",
     "reasoning": "Text that the model wrote before its answer, or beside it; NULL for none. It is never scored.",
+    "token_logprobs": "Log-probabilities of tokens as JSON, `[[token, logprob, {alternative: logprob}], ...]`; NULL for "
+    "none.",
 }
 """Column of records.parquet -> meaning."""
 
@@ -208,6 +210,7 @@ CACHE_COLUMNS: dict[str, str] = {
     "refused_parts": "Optional parameters that the server refused.",
     "cache_write": "Of the input, tokens written into the provider's cache.",
     "reasoning_text": "Reasoning that the server returned beside the text; NULL for none.",
+    "token_logprobs": "Log-probabilities of tokens, as in records; NULL for none.",
     "checksum": "CRC-32 of all other values; NULL if the row was found damaged and will be replaced.",
 }
 """Column of cache.sqlite, table `completions` -> meaning."""

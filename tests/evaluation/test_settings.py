@@ -15,7 +15,7 @@ from medhelm.evaluation.settings import MEASUREMENT, Settings, repeating_words, 
 
 OTHER: dict[str, Any] = {
     "rubric": "extended", "verification_codes": False, "limit": 3, "subset": 4, "seed": 5, "sample": "all",
-    "tier": "sample", "own_data": True, "prompt": "terse", "temperature": 0.7,
+    "tier": "sample", "own_data": True, "prompt": "terse", "temperature": 0.7, "logprobs": True,
 }  # fmt: skip
 """Setting that changes what is measured -> another value than its default."""
 

@@ -109,6 +109,7 @@ COMPLETION: Completion = full(
         batched=True,
         received=1.75e9,
         reasoning="yes or no?",
+        token_logprobs='[["yes",-0.1,{"yes":-0.1}]]',
     ),
     besides=("failure",),
 )
@@ -123,6 +124,7 @@ def test_the_cache_holds_all_of_a_completion(completion: Completion, tmp_path: P
         assert known == completion
         assert completion.received in (None, known.received)
         assert completion.reasoning == known.reasoning
+        assert completion.token_logprobs == known.token_logprobs
 
 
 def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> None:
@@ -179,6 +181,7 @@ def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> 
         "jury_coverage": 0.5,
         "unreadable": True,
         "reasoning": "yes or no?",
+        "token_logprobs": COMPLETION.token_logprobs,
         "jury_corrected": 0.5,
         "jury_published": 0.5,
     }

@@ -65,7 +65,7 @@ class RiskPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class ConfidenceCalibration:
     """Confidences of one model on instances that it answered."""
 
     n: int
@@ -111,7 +111,7 @@ def calibrate(
     clusters: Clusters = None,
     threshold: float = 0.5,
     draws: int = DRAWS,
-) -> Calibration | None:
+) -> ConfidenceCalibration | None:
     """Measure the confidences of one model.
 
     Parameters: confidence, n numbers from 0 to 1; right, n truth values; clusters, n names; threshold, confidences
@@ -141,7 +141,7 @@ def calibrate(
     plain = float(np.abs(gaps).sum() / len(c))
     base = y.mean()
     rates, levels = _bin_means(bins, y), _bin_means(bins, c)
-    return Calibration(
+    return ConfidenceCalibration(
         n=len(c),
         accuracy=mean(y, 0, 1),
         mean_confidence=mean(c, 0, 1),
@@ -269,11 +269,16 @@ class _Groups:
     """Instances in groups of equal confidence, the highest first."""
 
     def __init__(self, c: Floats, y: Floats) -> None:
-        values, place = np.unique(-c, return_inverse=True)
-        self.values = -values
-        self.size = np.zeros((len(c), len(values)))
-        self.size[np.arange(len(c)), place] = 1.0
-        self.wrong = self.size * (1 - y)[:, None]
+        self.order = np.argsort(-c, kind="stable")
+        self.values, self.starts = np.unique(-c[self.order], return_index=True)
+        self.wrong = (1 - y)[self.order]
+
+    def sums(self, counts: Floats) -> tuple[Floats, Floats]:
+        """Return the size of each group and its wrong instances in each resample, both of shape (m, groups)."""
+        ordered = counts[:, self.order]
+        size: Floats = np.add.reduceat(ordered, self.starts, axis=1)
+        wrong: Floats = np.add.reduceat(ordered * self.wrong, self.starts, axis=1)
+        return size, wrong
 
     def area(self, counts: Floats) -> Floats:
         """Return the mean risk over all coverages in each resample, shape (m,).
@@ -281,7 +286,7 @@ class _Groups:
         Within a group the risk moves from that of the groups before it to that of all so far: its integral over the
         share x of the group, (E + r x) / (W + x), is r w + (E - r W) ln((W + w) / W).
         """
-        size, wrong = counts @ self.size, counts @ self.wrong
+        size, wrong = self.sums(counts)
         before = np.cumsum(size, axis=1) - size
         wrong_before = np.cumsum(wrong, axis=1) - wrong
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -294,7 +299,7 @@ class _Groups:
         """Return the statistic that is the accuracy at a coverage."""
 
         def accuracy(counts: Floats) -> Floats:
-            size, wrong = counts @ self.size, counts @ self.wrong
+            size, wrong = self.sums(counts)
             wanted = coverage * size.sum(axis=1, keepdims=True)
             taken = np.clip(wanted - (np.cumsum(size, axis=1) - size), 0.0, size)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -306,13 +311,13 @@ class _Groups:
 
     def points(self) -> list[RiskPoint]:
         """Return the risk-coverage curve: a point for each confidence that occurs, at most a hundred."""
-        size, wrong = np.cumsum(self.size.sum(axis=0)), np.cumsum(self.wrong.sum(axis=0))
+        size, wrong = (np.cumsum(one[0]) for one in self.sums(np.ones((1, len(self.order)))))
         shown = np.unique(np.linspace(0, len(size) - 1, 100).round().astype(int))
         return [
             RiskPoint(
                 coverage=float(size[at] / size[-1]),
                 risk=float(wrong[at] / size[at]),
-                threshold=float(self.values[at]),
+                threshold=float(-self.values[at]),
             )
             for at in shown
         ]

@@ -48,6 +48,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "compare": ("results:compare", "Test whether models differ significantly."),
         "robustness": ("variants", "Compare variants with the runs they belong to."),
         "confusion": ("results:confusion", "Show sensitivity and specificity by class."),
+        "confidence": ("variants", "Show how far confidences can be trusted."),
         "cases": ("web", "List cases by what happened."),
         "show": ("runs:show", "Show one instance and its completions."),
         "cost": ("results:cost", "Show what was spent, by model or benchmark."),

@@ -252,7 +252,7 @@ def _setup(shared: Shared, settings: Settings, listener: ProgressListener | None
 def _print_ranking(
     shared: Shared, done: Evaluation, settings: Settings, rule: Rule, said: Collection[str] = ()
 ) -> None:
-    """Print the leaderboard of the store if any run is complete; after a shard, print how to merge it.
+    """Print the leaderboard of the store if any plain run is complete; after a shard, print how to merge it.
 
     `said`: remarks that were printed with the runs, and are not repeated.
     """
@@ -262,7 +262,7 @@ def _print_ranking(
                 f"shard {settings.shard} is in {shared.store}. When all {settings.shard.count} have ended: "
                 "medhelm merge STORE... --store TARGET"
             )
-    elif not shared.json and any(run.is_complete for run in done.runs):
+    elif not shared.json and any(run.is_complete and not run.is_variant for run in done.runs):
         from medhelm.cli.results import print_leaderboard  # lazy, as all that follows a run
         from medhelm.results.leaderboard import leaderboard
 

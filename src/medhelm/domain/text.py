@@ -110,6 +110,7 @@ METRIC_TITLES: Mapping[str, str] = {
     "prefix_exact_match": "Prefix EM",
     "quasi_prefix_exact_match": "Prefix quasi-EM",
     "choice_extracted": "Readable",
+    "abstention": "Abstention",
     "rouge_l": "ROUGE-L",
     "rouge_1": "ROUGE-1",
     "rouge_2": "ROUGE-2",

@@ -35,6 +35,7 @@ REQUESTS = st.builds(
     schema=st.none() | st.just({"type": "object"}),
     benchmark=st.text("abc", max_size=3) | st.just("a" * 80),
     shared_characters=st.integers(0, 9),
+    logprobs=st.booleans(),
     fresh=st.sampled_from(("", "2026-11-01T00:00:00.000+00:00", "2026-11-01T00:00:00Z")),
 )
 

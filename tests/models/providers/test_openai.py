@@ -43,6 +43,8 @@ PAYLOADS: dict[str, tuple[Model, dict[str, Any], dict[str, Any]]] = {
         {"max_tokens": None, "max_completion_tokens": 9},
     ),
     "seed": (model(parameters={"seed": 7}), {"sample": 2}, {"seed": 9}),
+    "log-probabilities": (model(), {"logprobs": True}, {"logprobs": True, "top_logprobs": 20}),
+    "its own log-probabilities": (model(parameters={"logprobs": False}), {"logprobs": True}, {"logprobs": False}),
 }
 """Model and settings of the request -> what the body holds beside what is usual; None: what it lacks."""
 

@@ -18,7 +18,8 @@ from medhelm.scoring.answers.text import clean_text, plain_characters, strip_rea
 # --- stated confidence ------------------------------------------------------------------------------------------------
 
 _NUMBER = (
-    r"(?P<low>\d+(?:\.\d+)?|\.\d+)\s?%?(?:\s?(?:-|–|—|to|and)\s?(?P<high>\d+(?:\.\d+)?|\.\d+))?\+?\s?"
+    r"(?<![\d.])(?P<low>\d{1,5}(?:\.\d{1,9})?|\.\d{1,9})\s?%?"
+    r"(?:\s?(?:-|–|—|to|and)\s?(?P<high>\d{1,5}(?:\.\d{1,9})?|\.\d{1,9}))?\+?\s?"
     r"(?P<unit>%|percent\b|per cent\b|/\s?100?\b|out of 100?\b)?"
 )
 _ABOUT = (
@@ -102,6 +103,22 @@ _DECLINES_ALONE = lazy_regex(
     r"(?:(?:cannot|can not|can't) be answered|unanswerable|abstain(?:ed|ing)?|(?-i:FLAG))\b",
     re.IGNORECASE | re.MULTILINE,
 )
+
+
+_NO_ANSWER = lazy_regex(
+    rf"\W*(?:(?:it |this )?{_CANNOT} be (?:answered|determined|decided|known)|unanswerable|abstain"
+    rf"|{_TOO_LITTLE} (?:information|data|details?|evidence|context))\b.{{0,30}}",
+    re.IGNORECASE,
+)
+
+
+def is_abstention(text: str) -> bool:
+    """Return True if a reference or an option says that there is no answer; "None of the above" is an answer.
+
+    >>> is_abstention("Cannot be answered"), is_abstention("None of the above")
+    (True, False)
+    """
+    return _NO_ANSWER.fullmatch(text.strip()) is not None
 
 
 def abstains(completion: str, option: int | None = None) -> bool:

@@ -162,7 +162,7 @@ def _unwrap(completion: str) -> str:
 def without_confidence(text: str) -> str:
     """Return a text without a last line that states a confidence.
 
-    >>> without_confidence("Pneumonia\nConfidence: 85%")
+    >>> without_confidence("Pneumonia\\nConfidence: 85%")
     'Pneumonia'
     """
     ending = text[-100:].lower()

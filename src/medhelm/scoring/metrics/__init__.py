@@ -16,6 +16,7 @@ _BUILT_IN: Mapping[str, str] = {
     "prefix_exact_match": "matching:PREFIX_EXACT_MATCH",
     "quasi_prefix_exact_match": "matching:QUASI_PREFIX_EXACT_MATCH",
     "choice_extracted": "matching:CHOICE_EXTRACTED",
+    "abstention": "abstention:ABSTENTION",
     "rouge_l": "rouge:ROUGE_L",
     "rouge_1": "rouge:ROUGE_1",
     "rouge_2": "rouge:ROUGE_2",
