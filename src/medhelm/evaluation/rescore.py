@@ -121,7 +121,9 @@ def rescored(
         if benchmark.name in asked:  # imports the metrics, so that a broken plug-in is reported now
             metrics_of(benchmark, judged=False, harness="lm_eval")
     runners = [
-        _runner(group, benchmarks, change, replace(setup, settings=measured_as(setup.settings, kind.measured)), source)
+        stored_runner(
+            group, benchmarks, change, replace(setup, settings=measured_as(setup.settings, kind.measured)), source
+        )
         for kind, group in _by_kind(runs, change).items()
     ]
     if change.measures_judges:
@@ -271,10 +273,13 @@ def _no_runs_message(runs: Iterable[Run], benchmarks: Sequence[Benchmark], model
     return "\n".join(unknown) or f"the store has no complete run of {names}. Run it with `medhelm run`."
 
 
-def _runner(
+def stored_runner(
     runs: Sequence[Run], benchmarks: Sequence[Benchmark], change: JuryChange, setup: EvaluationSetup, source: Store
 ) -> EvaluationRunner:
-    """Make and check the runner for runs of one kind."""
+    """Return the runner that scores stored runs of one kind again.
+
+    Raises: UserError if data or prompts have changed since the runs.
+    """
     settings = setup.settings
     old = runs[0].jury_result.jury if runs[0].jury_result else None
     jury = change.applied(old)

@@ -19,7 +19,7 @@ from medhelm.analysis.jury.robustness import (
     RankStability,
     judge_robustness,
 )
-from medhelm.cli.printing import as_shown, print_json
+from medhelm.cli.printing import as_shown, print_json, print_remarks
 from medhelm.domain import Rule, Run
 from medhelm.domain.text import listed
 from medhelm.domain.variant import JUDGED, Variant
@@ -256,7 +256,7 @@ def as_json(found: Sequence[JudgeRobustness]) -> dict[str, Any]:
 
 
 def to_text(found: Sequence[JudgeRobustness], format: str = "table") -> str:
-    """Return the tables of all benchmarks, and notes; CSV has one row for each number."""
+    """Return the tables of all benchmarks; CSV has one row for each number."""
     if format == "csv":
         headers = ["benchmark", "statistic", "judge", "change", "value", "low", "high", "n"]
         return render([row for own in found for row in _numbers(own)], headers, format=format)
@@ -265,8 +265,7 @@ def to_text(found: Sequence[JudgeRobustness], format: str = "table") -> str:
         for caption, fields, rows in _tables(found)
         if rows
     ]
-    notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in NOTES) + "\n"
-    return "\n".join(parts) + notes
+    return "\n".join(parts)
 
 
 def _numbers(own: JudgeRobustness) -> Iterator[list[Value]]:
@@ -340,4 +339,5 @@ def print_robustness(stores: Sequence[Path], benchmarks: Sequence[str], options:
     found = renamed(found, short_names(names))
     if format in ("table", "md"):
         click.echo(as_shown(" ".join(verdict(found)), format) + "\n")
-    click.echo(to_text(found, format), nl=False)
+    click.echo(to_text(found, format), nl=format in ("table", "md"))
+    print_remarks(NOTES if format in ("table", "md") else (), format)
