@@ -12,13 +12,12 @@ from medhelm.cli.global_options import Shared, gateway_option, load, shared_opti
 from medhelm.cli.options import format_option, options_of
 from medhelm.cli.output import table_options
 from medhelm.cli.printing import as_shown, print_json, print_remarks, warn
-from medhelm.cli.run import find_judges, note_jury
+from medhelm.cli.run import find_judges, note_jury, print_plan
 from medhelm.domain.option_fields import option
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import JuryOptions, Settings
 
 if TYPE_CHECKING:
-    from medhelm.analysis.planned_cost import CostPlan
     from medhelm.domain import Benchmark, Jury
     from medhelm.evaluation.session import EvaluationSetup
     from medhelm.extensions.pairwise.files import PairwiseComparison
@@ -91,7 +90,7 @@ def pairwise(
     compared = _find_compared(shared, benchmark, chosen, setup)
     _note_jury(shared, jury, compared)
     if chosen.dry_run:
-        return _print_plan(plan_comparison(compared, jury.judges, setup), format_)
+        return print_plan(plan_comparison(compared, jury.judges, setup), format_)
     with progress_bar("comparing completions") as progress:
         done = compare(compared, jury.judges, setup, warn, progress)
     _print_comparison(done.comparison, format_)
@@ -139,20 +138,6 @@ def _latest(shared: Shared, benchmark: Benchmark) -> PairwiseComparison:
     if not found:
         raise UserError(f"no judge has compared completions of {benchmark.name}. Name judges with --judge.")
     return found[0]
-
-
-def _print_plan(plan: CostPlan, format_: str) -> int:
-    """Print what a comparison would send."""
-    from medhelm.results import plan as plan_report
-
-    if format_ == "json":
-        print_json(plan_report.plan_as_json(plan))
-    else:
-        click.echo(plan_report.plan_table(plan, format_), nl=False)
-        print_remarks(plan_report.remarks(plan), format_)
-    for text in plan_report.missing(plan):
-        warn(text)
-    return 4 if plan.is_missing_something else 0
 
 
 def _print_comparison(comparison: PairwiseComparison, format_: str) -> None:
