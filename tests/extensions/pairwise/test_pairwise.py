@@ -24,12 +24,11 @@ INSTANCE = Instance(id="q1", fields={"question": "number 1?"}, references=())
 
 
 def graded_store(medhelm: Medhelm, server: Server, folder: Path, *, n: int) -> Path:
-    """Write a benchmark, have two models answer it and a judge grade that; return its folder."""
+    """Write a benchmark, have two models answer it, and a judge give all of that the same grade; return its folder."""
     server.answer_with(BiasedJudges())
     benchmark = write_benchmark(folder, n=n)
     models = [f"--model=openai/model-{name}@{server.url}/v1" for name in "ab"]
-    judge = f"--judge=openai/judge-grades@{server.url}/v1"
-    succeeded(medhelm("run", benchmark, *models, judge, "--store", folder / "store"))
+    succeeded(medhelm("run", benchmark, *models, *judges_at(server, (FIRST,)), "--store", folder / "store"))
     return benchmark
 
 
@@ -82,6 +81,9 @@ def test_a_fair_judge_alone_prefers_the_better_model(medhelm: Medhelm, server: S
     best, worst = found["models"]
     assert best["share"]["value"] + worst["share"]["value"] == pytest.approx(1)
     assert best["strength"]["low"] > worst["strength"]["high"]
+    named = [f"openai/model-{name}@{server.url}/v1" for name in "ab"]
+    compared = succeeded(medhelm("compare", *named, "--store", tmp_path / "store")).out
+    assert f"medhelm pairwise letters --judge openai/{FIRST}@{server.url}/v1 --model" in " ".join(compared.split())
     few = succeeded(medhelm(*command, "--limit", "5", "--json")).json
     assert few["n_instances"] == 5
     assert few["pairs"][0]["p_adjusted"] > 0.05
