@@ -148,13 +148,12 @@ def _pairwise_remarks(found: Comparison) -> Iterator[Remark]:
     tied = [one.column for one in found.benchmarks if one.column.judges and one.p_adjusted > LEVEL]
     if tied and "pairwise" in extension_targets(COMMANDS):
         first = tied[0]
-        options = [*(f"--judge {judge}" for judge in first.judges), f"--model {found.first} --model {found.second}"]
         yield Remark(
             "pairwise",
             first.benchmark,
             f"The grades of judges do not separate the two on {listed([column.title for column in tied])}. `medhelm "
-            f"pairwise {first.benchmark} {' '.join(options)} --dry-run` shows what it costs to have judges compare "
-            "their completions with each other.",
+            f"pairwise {first.benchmark} --judge JUDGE --model {found.first} --model {found.second}` has judges "
+            "compare their completions with each other.",
         )
 
 

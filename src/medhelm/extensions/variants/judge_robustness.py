@@ -205,7 +205,7 @@ _RANKS: list[Field[RankStability]] = [
     Field("n_pairs", lambda one: len(one.pairs), kind="whole number", heading="Pairs of models"),
     Field("n_kept", lambda one: one.n_kept, kind="whole number", heading="Same order"),
     Field("least", lambda one: one.least.share if one.least else None, heading="Least certain",
-          text=lambda one: _least_text(one), missing="there is no pair",
+          text=lambda one: _least_text(one), missing="no two models have different means",
           meaning="Lowest share, over pairs, of the bootstrap draws in which both orders agree."),
     Field("pairs", lambda one: [
         {"better": pair.better, "worse": pair.worse, "kept": pair.is_kept, "share": round(pair.share, 6)}
