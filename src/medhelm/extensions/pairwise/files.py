@@ -154,9 +154,9 @@ def write_comparison(store: Store, comparison: PairwiseComparison) -> bool:
     return True
 
 
-def read_comparisons(store: Store, benchmark: str) -> list[PairwiseComparison]:
-    """Read the comparisons on a benchmark, the latest first. Raises: StoreError for a damaged file, naming it."""
-    found = [_read(path) for path in _files(store) if path.stem.rpartition("-")[0] == benchmark]
+def read_comparisons(store: Store, benchmark: str = "") -> list[PairwiseComparison]:
+    """Read the comparisons on a benchmark, or all, the latest first. Raises: StoreError for a damaged file."""
+    found = [_read(path) for path in _files(store) if benchmark in ("", path.stem.rpartition("-")[0])]
     return sorted(found, key=lambda one: one.started, reverse=True)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from medhelm.analysis.comparison.preferences import (
 )
 from medhelm.domain import RunStatus
 from medhelm.domain.text import plural
-from medhelm.extensions.pairwise.files import ComparingJudge, PairwiseComparison
-from medhelm.results.formats.fields import Field, fields_json, fields_table
+from medhelm.extensions.pairwise.files import ComparingJudge, PairwiseComparison, read_comparisons
+from medhelm.results.formats.fields import Field, fields_json, fields_table, table_of
 from medhelm.results.formats.tables import (
     Value,
     cost_text,
@@ -30,6 +31,12 @@ from medhelm.results.formats.tables import (
     render,
     with_minus,
 )
+from medhelm.results.options import BoardOptions
+from medhelm.results.runs.selection import renamed, short_names
+from medhelm.storage.store import open_store
+
+if TYPE_CHECKING:
+    from medhelm.results.formats.sections import ResultSection
 
 LEVEL = 0.05
 """Significance level of pairs, adjusted for all of them, and of biases."""
@@ -218,3 +225,30 @@ def _numbers(found: PairwiseNumbers) -> Iterator[list[Value]]:
     for judge in found.judges:
         for statistic, share in (("consistent", judge.consistent), ("first", judge.top), ("longer", judge.longer)):
             yield [name, statistic, judge.judge, "", *estimate_numbers(share), judge.n]
+
+
+def section(stores: Sequence[Path], options: BoardOptions) -> ResultSection | None:
+    """Return the section of reports, cards and the site: the latest comparison on each benchmark; None without any."""
+    from medhelm.results.formats.sections import ResultSection, SectionTable
+
+    latest: dict[str, PairwiseComparison] = {}
+    for store in stores:
+        for one in read_comparisons(open_store(store)):
+            if options.tier in (None, one.tier) and one.benchmark in (options.wanted.benchmarks or (one.benchmark,)):
+                latest[one.benchmark] = max(one, latest.get(one.benchmark, one), key=lambda each: each.started)
+    if not latest:
+        return None
+    names = short_names({name for one in latest.values() for name in (*one.runs, *(j.judge for j in one.judges))})
+    found = [renamed(summarize(one), names) for one in latest.values()]
+    tables = [
+        SectionTable(caption=f"{one.comparison.title}: {caption}", headers=headers, rows=rows)
+        for one in found
+        for caption, (rows, headers, _) in (
+            ("preferred models", table_of(_MODELS, one.models)),
+            ("pairs of models", table_of(_PAIRS, one.pairs)),
+            ("judges", table_of(_judge_fields(one.comparison), one.judges)),
+        )
+    ]
+    texts = [f"{one.comparison.title}: {text}" for one in found for text in (*verdict(one), *remarks(one))]
+    title = "Completions compared by judges"
+    return ResultSection(key="pairwise", title=title, sentences=[*texts, *NOTES], tables=tables)
