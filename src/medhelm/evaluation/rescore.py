@@ -45,7 +45,7 @@ from medhelm.domain import (
 )
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.text import listed
-from medhelm.domain.variant import JUDGED, REPEAT, VARIANT, Variant
+from medhelm.domain.variant import JUDGE_SAMPLE, JUDGED, VARIANT, Variant
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.recorder import NullListener, RunRecorder
@@ -429,7 +429,7 @@ class StoredCompletions(CompletionSource):
     def varied(self, variant: Variant) -> StoredCompletions:
         """Return a source of the same completions for runs in which judges see them as a variant says."""
         found = copy(self)
-        found._variant, found.judge_sample = variant, variant.settings.get(REPEAT, 1) - 1
+        found._variant, found.judge_sample = variant, variant.settings.get(JUDGE_SAMPLE, 0)
         return found
 
     def has_run(self, model: Model, dataset: Dataset) -> bool:
