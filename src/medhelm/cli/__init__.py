@@ -57,6 +57,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Judges": {
         "jury": ("results:jury", "Measure the quality of the judges."),
+        "pairwise": ("pairwise", "Have judges compare completions in pairs."),
         "agreement": ("results:agreement", "Compare the jury with clinicians' ratings."),
         "study": ("study", "Let clinicians rate completions, blinded."),
     },

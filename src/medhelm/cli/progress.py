@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
+
+import click
 
 from medhelm.cli.global_options import Shared
 from medhelm.domain.text import duration, plural, short_count
@@ -229,3 +231,18 @@ def progress_listener(shared: Shared) -> AbstractContextManager[ProgressListener
     if shared.quiet:
         return nullcontext(NullListener())
     return Lines(color=shared.color) if sys.stderr.isatty() else MinuteLines()
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], object] | None]:
+    """Yield a function that draws a progress bar from (done, total); None without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield show

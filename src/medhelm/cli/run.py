@@ -33,6 +33,7 @@ from medhelm.results.options import FILTER_FLAGS, BoardOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
+    from medhelm.analysis.planned_cost import CostPlan
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Jury, Model, Rule, Run
     from medhelm.evaluation.recorder import ProgressListener
@@ -343,7 +344,6 @@ def plan(
     """
     from medhelm.evaluation.plan import make_plan
     from medhelm.models.price_book import read_price_books
-    from medhelm.results import plan as plan_report
 
     errors = ErrorCollector()
     with errors.collect():
@@ -365,6 +365,13 @@ def plan(
         books=read_price_books(prices),
         errors=errors,
     )
+    return print_plan(forecast, format_)
+
+
+def print_plan(forecast: CostPlan, format_: str) -> int:
+    """Print what a command would send and cost; return its exit code."""
+    from medhelm.results import plan as plan_report
+
     if format_ == "json":
         print_json(plan_report.plan_as_json(forecast))
     else:
@@ -531,6 +538,7 @@ _MODELS = click.option(
 @options_of(JuryOptions, "judging")
 @options_of(JuryChange, "change")
 @_MODELS
+@click.option("--dry-run", is_flag=True, help="Show what would be sent and cost, and send nothing.")
 @options_of(Settings, "settings", "spending", "service")
 @cluster_options
 @gateway_option
@@ -546,6 +554,7 @@ def rejudge(
     judging: JuryOptions,
     change: JuryChange,
     models: tuple[str, ...],
+    dry_run: bool,
     rule: Rule,
     settings: Settings,
 ) -> int:
@@ -577,6 +586,12 @@ def rejudge(
     if change.only:
         note_jury(shared, jury, (), None)
     change = replace(change, judges=jury.judges if jury else (), at_least=judging.min_judges)
+    if dry_run:
+        from medhelm.evaluation.rescore import plan_rejudging
+
+        setup = _setup(shared, replace(settings, offline=shared.offline))
+        plan = plan_rejudging(judged_only(benchmarks), change, setup, models)
+        return print_plan(plan, "json" if shared.json else "table")
     return _rejudge_and_print(shared, judged_only(benchmarks), change, models, rule, settings)
 
 

@@ -21,8 +21,9 @@ Empty if there is none to check, as for another sample of the same prompt."""
 SETTING, VARIANT, REPEAT = "setting", "variant", "repeat"
 """Keys of a run's settings: how all runs of the command were asked, the variant, and the number of the sample."""
 
-JUDGED = "judge="
-"""Start of the names of variants that put stored completions to judges in another way."""
+JUDGED, JUDGE_SAMPLE = "judge=", "judge_sample"
+"""Start of the names of variants that put stored completions to judges in another way; and the key of their settings
+with the number of the judges' completions among several for the same prompt, from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import fsum
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, ImportedFrom, open_dataset
@@ -35,6 +35,7 @@ from medhelm.domain import (
     Model,
     Origin,
     Parts,
+    Request,
     Rubric,
     Run,
     Score,
@@ -45,11 +46,11 @@ from medhelm.domain import (
 from medhelm.domain.benchmark import is_rubric_file
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.text import listed
-from medhelm.domain.variant import JUDGED, REPEAT, VARIANT, Variant
+from medhelm.domain.variant import JUDGE_SAMPLE, JUDGED, VARIANT, Variant
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.recorder import NullListener, RunRecorder
-from medhelm.evaluation.requests import name_in_run
+from medhelm.evaluation.requests import judge_requests, name_in_run
 from medhelm.evaluation.runner import CompletionSource, EvaluationRunner, PendingCompletion
 from medhelm.evaluation.session import (
     EvaluationSetup,
@@ -70,7 +71,10 @@ from medhelm.storage.damage import intact_runs, leave_out, runs_left_out
 from medhelm.storage.imported_instances import read_about, read_instances
 from medhelm.storage.judgments import completion_of, read_replies
 from medhelm.storage.runs import load_runs, parts_column, read_messages, read_records, score_column
-from medhelm.storage.store import DamagedRunError, Store, create
+from medhelm.storage.store import DamagedRunError, Store, create, open_store
+
+if TYPE_CHECKING:
+    from medhelm.analysis.planned_cost import CostPlan
 
 _Content = TypeVar("_Content")
 
@@ -86,27 +90,67 @@ def rejudge(
     Damaged runs are left out with a warning. Raises, before anything is sent: UserError if there is nothing to score,
     or if data or prompts have changed since the runs; MissingError for missing keys or data.
     """
-    place, names = create(setup.store), {benchmark.name for benchmark in benchmarks}
+    place = create(setup.store)
     with runs_left_out() as left_out:
-        stored = load_runs(place, variants=True)
-        asked = [
-            run
-            for run in stored
-            if run.benchmark in names
-            and (not models or run.model in models or run.model_name in models)
-            and not (run.is_variant if change.measures_judges else run.variant.startswith(JUDGED))
-        ]
-        chosen = _latest(intact_runs(asked))
-        _check_rubric(chosen, benchmarks, change)
-        if not chosen:
-            raise UserError(_no_runs_message(stored, benchmarks, models))
-        if change.measures_judges:
-            chosen, change = _graded(chosen, change)
-        change = replace(change, judges=tuple(with_prices(change.judges)))
+        chosen, change = _chosen(place, benchmarks, change, models)
         check_models(change.judges, setup.settings, setup.environment, setup.store)
         done = rescored(chosen, benchmarks, change, setup, place)
+    names = {benchmark.name for benchmark in benchmarks}
     damaged = {error.folder for error in left_out if error.benchmark in names}
     return replace(done, n_damaged=len(damaged))
+
+
+def plan_rejudging(
+    benchmarks: Sequence[Benchmark], change: JuryChange, setup: EvaluationSetup, models: Collection[str] = ()
+) -> CostPlan:
+    """Return what `rejudge` would send and cost with the same arguments. Raises: as it does."""
+    from medhelm.evaluation.judge_plan import plan_judging  # lazy: most commands send
+
+    place = open_store(setup.store)
+    chosen, change = _chosen(place, benchmarks, change, models)
+    runners = _runners(chosen, benchmarks, change, setup, place)
+    requests = (request for runner in runners for request in _requests_to_judges(runner))
+    return plan_judging(requests, place, setup.environment, setup.settings.max_cost_usd)
+
+
+def _requests_to_judges(runner: EvaluationRunner) -> Iterator[tuple[Benchmark, Request, int]]:
+    """Yield the first request to each judge about each completion, and the number of criteria that it is about."""
+    from medhelm.scoring.jury.panel import is_judged  # lazy, like all of judging
+
+    source = runner.stored
+    assert isinstance(source, StoredCompletions), "it scores stored completions"
+    judges = [judge for judge in (runner.jury.judges if runner.jury else ()) if judge.name not in source.judges]
+    for model in runner.models:
+        for dataset in (one for one in runner.datasets if source.has_run(model, one)):
+            for instance in dataset:
+                completion = source.result(model, dataset, instance).completion
+                if is_judged(completion):
+                    for prompt, request in judge_requests(
+                        dataset.benchmark, judges, instance, completion.text or "", with_codes=source.with_codes
+                    ):
+                        yield dataset.benchmark, replace(request, sample=source.judge_sample), len(prompt.criteria)
+
+
+def _chosen(
+    store: Store, benchmarks: Sequence[Benchmark], change: JuryChange, models: Collection[str]
+) -> tuple[list[Run], JuryChange]:
+    """Return the runs that a change concerns, and the change with its judges and their prices. Raises: UserError."""
+    names = {benchmark.name for benchmark in benchmarks}
+    stored = load_runs(store, variants=True)
+    asked = [
+        run
+        for run in stored
+        if run.benchmark in names
+        and (not models or run.model in models or run.model_name in models)
+        and not (run.is_variant if change.measures_judges else run.variant.startswith(JUDGED))
+    ]
+    chosen = _latest(intact_runs(asked))
+    _check_rubric(chosen, benchmarks, change)
+    if not chosen:
+        raise UserError(_no_runs_message(stored, benchmarks, models))
+    if change.measures_judges:
+        chosen, change = _graded(chosen, change)
+    return chosen, replace(change, judges=tuple(with_prices(change.judges)))
 
 
 def rescored(
@@ -122,18 +166,7 @@ def rescored(
     for benchmark in benchmarks:
         if benchmark.name in asked:  # imports the metrics, so that a broken plug-in is reported now
             metrics_of(benchmark, judged=False, harness="lm_eval")
-    runners = [
-        _runner(group, benchmarks, change, replace(setup, settings=measured_as(setup.settings, kind.measured)), source)
-        for kind, group in _by_kind(runs, change).items()
-    ]
-    if change.measures_judges:
-        variants = from_extension(VARIANTS, "judged", extension="variants", what="--perturb and --repeat")
-        runners = [
-            varied
-            for variant, names in variants(benchmarks, change)
-            for runner in runners
-            if (varied := _varied(runner, variant, names)).datasets
-        ]
+    runners = _runners(runs, benchmarks, change, setup, source)
     for runner in runners:
         check_consent(runner.datasets, (), change.judges, runner.settings, runner.environment)
     parts: list[Evaluation] = []
@@ -142,6 +175,25 @@ def rescored(
         if parts[-1].stopped:  # by Ctrl-C or the budget: that concerns the whole command
             break
     return _combine(parts)
+
+
+def _runners(
+    runs: Iterable[Run], benchmarks: Sequence[Benchmark], change: JuryChange, setup: EvaluationSetup, source: Store
+) -> list[EvaluationRunner]:
+    """Return a runner for each kind of runs, and for each way in which judges grade them again."""
+    runners = []
+    for kind, group in _by_kind(runs, change).items():
+        own = replace(setup, settings=measured_as(setup.settings, kind.measured))
+        runners.append(stored_runner(group, benchmarks, change, own, source))
+    if change.measures_judges:
+        variants = from_extension(VARIANTS, "judged", extension="variants", what="--perturb and --repeat")
+        runners = [
+            varied
+            for variant, names in variants(benchmarks, change)
+            for runner in runners
+            if (varied := _varied(runner, variant, names)).datasets
+        ]
+    return runners
 
 
 def _run_intact(runner: EvaluationRunner) -> Evaluation:
@@ -295,10 +347,13 @@ def _no_runs_message(runs: Iterable[Run], benchmarks: Sequence[Benchmark], model
     return "\n".join(unknown) or f"the store has no complete run of {names}. Run it with `medhelm run`."
 
 
-def _runner(
+def stored_runner(
     runs: Sequence[Run], benchmarks: Sequence[Benchmark], change: JuryChange, setup: EvaluationSetup, source: Store
 ) -> EvaluationRunner:
-    """Make and check the runner for runs of one kind."""
+    """Return the runner that scores stored runs of one kind again.
+
+    Raises: UserError if data or prompts have changed since the runs.
+    """
     settings = setup.settings
     old = runs[0].jury_result.jury if runs[0].jury_result else None
     jury = change.applied(old)
@@ -399,7 +454,7 @@ class StoredCompletions(CompletionSource):
     def varied(self, variant: Variant) -> StoredCompletions:
         """Return a source of the same completions for runs in which judges see them as a variant says."""
         found = copy(self)
-        found._variant, found.judge_sample = variant, variant.settings.get(REPEAT, 1) - 1
+        found._variant, found.judge_sample = variant, variant.settings.get(JUDGE_SAMPLE, 0)
         return found
 
     def has_run(self, model: Model, dataset: Dataset) -> bool:
@@ -445,6 +500,10 @@ class StoredCompletions(CompletionSource):
             yield PendingCompletion(position, instance, partial(self._complete, model, dataset, instance))
 
     async def _complete(self, model: Model, dataset: Dataset, instance: Instance) -> ClientResult:
+        return self.result(model, dataset, instance)
+
+    def result(self, model: Model, dataset: Dataset, instance: Instance) -> ClientResult:
+        """Return the stored completion for an instance, or a failure."""
         run = self._run(model, dataset)
         known = _recent(self._completions, (run.model, run.benchmark), lambda: _completions(run, model))
         if instance.id in known:

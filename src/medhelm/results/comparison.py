@@ -28,6 +28,7 @@ from medhelm.domain.option_fields import check_options
 from medhelm.domain.result import LeftOut, Remark
 from medhelm.domain.text import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice, listed, plural
 from medhelm.errors import UserError, suggestion
+from medhelm.io.plugins import COMMANDS, extension_targets
 from medhelm.results.calibration_view import clinician_json, rated_text
 from medhelm.results.comparable import left_out_remarks
 from medhelm.results.formats.fields import (
@@ -153,10 +154,24 @@ def compare_inputs(
         found,
         criteria=compare_criteria(cells, finished.columns, first, second, adjustment),
         left_out=left_out,
-        remarks=tuple(left_out_remarks(left_out)),
+        remarks=(*left_out_remarks(left_out), *_pairwise_remarks(found)),
     )
     found = compare_with_floors(found, cells, finished.columns)
     return _with_ratings(found, finished) if finished.calibration else found
+
+
+def _pairwise_remarks(found: Comparison) -> Iterator[Remark]:
+    """Yield the command that has judges compare completions, if the grades of judges do not separate the two models."""
+    tied = [one.column for one in found.benchmarks if one.column.judges and one.p_adjusted > LEVEL]
+    if tied and "pairwise" in extension_targets(COMMANDS):
+        first = tied[0]
+        yield Remark(
+            "pairwise",
+            first.benchmark,
+            f"The grades of judges do not separate the two on {listed([column.title for column in tied])}. `medhelm "
+            f"pairwise {first.benchmark} --judge JUDGE --model {found.first} --model {found.second}` has judges "
+            "compare their completions with each other.",
+        )
 
 
 def _with_ratings(found: Comparison, finished: LeaderboardInputs) -> Comparison:

@@ -145,7 +145,7 @@ def test_preferences_are_counted_from_the_better_model_and_missing_verdicts_are_
     assert compared_pairs(verdicts_of("one", [(None, 1)])) == ()
 
 
-def test_equal_models_are_rarely_told_apart_and_the_interval_holds_the_truth() -> None:
+def test_equal_models_are_rarely_separated_and_the_interval_holds_the_truth() -> None:
     """By a judge with position bias, whose verdicts depend on the order in a third of the instances."""
     rng = np.random.default_rng(7)
     covered = significant = 0

@@ -82,11 +82,14 @@ def test_judges_grade_again_in_runs_of_their_own_and_the_plain_runs_stay(
     before = {path: path.read_bytes() for path in (tmp_path / "store" / "runs").rglob("*") if path.is_file()}
     sent = server.count
     command = ("rejudge", benchmark, "--perturb", "all", "--repeat", "3", *store)
+    rows = succeeded(medhelm(*command, "--dry-run", "--json")).json["rows"]
+    planned = sum(row["requests"] - row["cached"] for row in rows)
+    assert server.count == sent
     done = succeeded(medhelm(*command, "--json"))
     names = [*CHANGES, "repeat_2", "repeat_3"]
     assert {run["model"].partition("/v1")[2] for run in done.json["runs"]} == {f" [{JUDGED}{name}]" for name in names}
     # The completions have no Markdown to remove, so these judgments are known; all others are bought, and only once.
-    assert server.count - sent == 2 * 4 * len(JUDGES) * (len(names) - 1)
+    assert server.count - sent == planned == 2 * 4 * len(JUDGES) * (len(names) - 1)
     assert {path: path.read_bytes() for path in before} == before
     sent = server.count
     succeeded(medhelm(*command))

@@ -97,34 +97,11 @@ def preferences(
     if k >= LEAST_UNITS:
         resampled = np.concatenate(list(resampling_weights(k, DRAWS, np.random.default_rng(seed))))
         drawn = np.array([fitted(own @ counts) for own in resampled])
-    shares = []
-    for place, model in enumerate(models):
-        share, strength = float(values[place]), float(values[len(models) + place])
-        n = int((sides == place).sum())
-        found = WinShare(
-            model=model,
-            value=share,
-            low=None,
-            high=None,
-            n=n,
-            strength=Estimate(value=strength, low=-math.inf, high=math.inf, n=n, method="single"),
-        )
-        if len(drawn):
-            low, high = percentile_interval(drawn[:, place], k)
-            ends = percentile_interval(drawn[:, len(models) + place], k)
-            found = replace(
-                found,
-                low=max(min(low, share), 0.0),
-                high=min(max(high, share), 1.0),
-                strength=Estimate(
-                    value=strength,
-                    low=min(ends[0], strength),
-                    high=max(ends[1], strength),
-                    n=n,
-                    method=f"bootstrap-{DRAWS}",
-                ),
-            )
-        shares.append(found)
+    shares = [
+        _win_share(model, values[[place, len(models) + place]], drawn[:, [place, len(models) + place]], k, n)
+        for place, model in enumerate(models)
+        for n in [int((sides == place).sum())]
+    ]
     decided = signs != 0
     names = np.asarray(instances)[decided]
     return PreferenceResult(
@@ -132,6 +109,29 @@ def preferences(
         n=len(signs),
         n_ties=int((~decided).sum()),
         left=estimate((signs[decided] < 0).astype(float), names, low=0.0, high=1.0),
+    )
+
+
+def _win_share(model: str, values: Floats, drawn: Floats, k: int, n: int) -> WinShare:
+    """Return the share and the strength of a model: `values`, and `drawn`, shape (draws, 2), with k clusters."""
+    share, strength = (float(value) for value in values)
+    found = WinShare(
+        model=model,
+        value=share,
+        low=None,
+        high=None,
+        n=n,
+        strength=Estimate(value=strength, low=-math.inf, high=math.inf, n=n, method="single"),
+    )
+    if not len(drawn):
+        return found
+    ends, limits = (percentile_interval(column, k) for column in drawn.T)
+    low, high = min(limits[0], strength), max(limits[1], strength)
+    return replace(
+        found,
+        low=max(min(ends[0], share), 0.0),
+        high=min(max(ends[1], share), 1.0),
+        strength=Estimate(value=strength, low=low, high=high, n=n, method=f"bootstrap-{DRAWS}"),
     )
 
 

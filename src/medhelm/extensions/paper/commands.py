@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -179,6 +179,7 @@ def filter_references(
       medhelm filter-references race_bias mtsamples --data DIR --judge paper
       medhelm filter-references mimic_rrs --data DIR
     """
+    from medhelm.cli.progress import progress_bar
     from medhelm.evaluation.session import EvaluationSetup
     from medhelm.extensions.paper.reference_filter import report as filter_report
     from medhelm.extensions.paper.reference_filter.scores import filter_references as mark_and_compare
@@ -192,7 +193,7 @@ def filter_references(
         settings=replace(settings, offline=shared.offline),
         environment=shared.environment,
     )
-    with _progress_bar(wanted=bool(found)) as progress:
+    with progress_bar("marking references") if found else nullcontext() as progress:
         done = mark_and_compare(benchmarks, found, setup, rule=rule, note=warn, progress=progress)
     if shared.json:
         print_json(filter_report.as_json(done.benchmarks, rule) | done.cost)
@@ -222,18 +223,3 @@ def _find_benchmarks_and_judges(
         benchmarks, left_out = filterable(load(shared, names), names)
     errors.raise_all()
     return benchmarks, found, left_out
-
-
-@contextmanager
-def _progress_bar(*, wanted: bool) -> Iterator[Callable[[int, int], object] | None]:
-    """Yield a function that draws a progress bar from (done, total); None without a terminal."""
-    if not wanted or not sys.stderr.isatty():
-        yield None
-        return
-    with click.progressbar(length=1, label="marking references", file=sys.stderr) as bar:
-
-        def show(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
-
-        yield show

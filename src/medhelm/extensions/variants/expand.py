@@ -42,6 +42,8 @@ def _named(dataset: Dataset, name: str, seed: int) -> list[Dataset]:
         return [perturbed(dataset, name, seed)]
     every = [_applied(dataset, member, seed) for member in GROUPS[name]]
     return [one for one in every if one.n] or [perturbed(dataset, GROUPS[name][0], seed)]  # raises: none applies
+
+
 def _chosen_prompt(dataset: Dataset, settings: Settings) -> Variant:
     """Return the variant that asks by the chosen prompt. Raises: as the functions that make it."""
     from medhelm.extensions.variants.confidence import PROMPTS  # lazy: most commands use the usual prompt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -19,13 +19,14 @@ from medhelm.analysis.jury.robustness import (
     RankStability,
     judge_robustness,
 )
-from medhelm.cli.printing import as_shown, print_json
+from medhelm.cli.printing import as_shown, print_json, print_remarks
 from medhelm.domain import Rule, Run
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
 from medhelm.domain.variant import JUDGED, Variant
 from medhelm.errors import UserError
 from medhelm.extensions.variants.judging import CHANGES, measuring_variants, repeat_of
-from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table
+from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table, table_of
 from medhelm.results.formats.tables import Value, decimal, estimate_numbers, estimate_text, render, with_minus
 from medhelm.results.jury import SEED, judgment_cells, needed_judges, read_judged_run, select_judged
 from medhelm.results.options import BoardOptions
@@ -34,6 +35,9 @@ from medhelm.results.suites import suite_sort_key
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
+
+if TYPE_CHECKING:
+    from medhelm.results.formats.sections import ResultSection
 
 
 def measure_robustness(
@@ -47,18 +51,21 @@ def measure_robustness(
     by_benchmark: dict[str, dict[str, Run]] = {}
     for model, benchmark in sorted(choice.runs, key=lambda key: (suite_sort_key(key[1]), key)):
         by_benchmark.setdefault(benchmark, {})[model] = choice.runs[model, benchmark]
-    found = []
-    for benchmark, runs in by_benchmark.items():
-        stored = [run for store in stores for run in load_runs(open_store(store), benchmark, variants=True)]
-        again = [run for run in intact_runs(stored) if run.variant.startswith(JUDGED) and run.is_complete]
-        found += [_measured(runs, again, options.rule)] if again else []
-    if not found:
+    again = group_by(_judged_runs(stores), lambda run: run.benchmark)
+    measured = [_measured(runs, again[name], options.rule) for name, runs in by_benchmark.items() if name in again]
+    if not measured:
         names = " ".join(by_benchmark)
         raise UserError(
             "judges have not graded these completions again. "
             f"`medhelm rejudge {names} --perturb all --repeat 3` has them do so."
         )
-    return tuple(found)
+    return tuple(measured)
+
+
+def _judged_runs(stores: Sequence[Path]) -> list[Run]:
+    """Return the runs whose completions judges graded again."""
+    stored = [run for store in stores for run in load_runs(open_store(store), variants=True)]
+    return intact_runs(run for run in stored if run.variant.startswith(JUDGED) and run.is_complete)
 
 
 def _measured(runs: Mapping[str, Run], again: Sequence[Run], rule: Rule) -> JudgeRobustness:
@@ -205,7 +212,7 @@ _RANKS: list[Field[RankStability]] = [
     Field("n_pairs", lambda one: len(one.pairs), kind="whole number", heading="Pairs of models"),
     Field("n_kept", lambda one: one.n_kept, kind="whole number", heading="Same order"),
     Field("least", lambda one: one.least.share if one.least else None, heading="Least certain",
-          text=lambda one: _least_text(one), missing="there is no pair",
+          text=lambda one: _least_text(one), missing="no two models have different means",
           meaning="Lowest share, over pairs, of the bootstrap draws in which both orders agree."),
     Field("pairs", lambda one: [
         {"better": pair.better, "worse": pair.worse, "kept": pair.is_kept, "share": round(pair.share, 6)}
@@ -256,7 +263,7 @@ def as_json(found: Sequence[JudgeRobustness]) -> dict[str, Any]:
 
 
 def to_text(found: Sequence[JudgeRobustness], format: str = "table") -> str:
-    """Return the tables of all benchmarks, and notes; CSV has one row for each number."""
+    """Return the tables of all benchmarks; CSV has one row for each number."""
     if format == "csv":
         headers = ["benchmark", "statistic", "judge", "change", "value", "low", "high", "n"]
         return render([row for own in found for row in _numbers(own)], headers, format=format)
@@ -265,8 +272,7 @@ def to_text(found: Sequence[JudgeRobustness], format: str = "table") -> str:
         for caption, fields, rows in _tables(found)
         if rows
     ]
-    notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in NOTES) + "\n"
-    return "\n".join(parts) + notes
+    return "\n".join(parts)
 
 
 def _numbers(own: JudgeRobustness) -> Iterator[list[Value]]:
@@ -340,4 +346,25 @@ def print_robustness(stores: Sequence[Path], benchmarks: Sequence[str], options:
     found = renamed(found, short_names(names))
     if format in ("table", "md"):
         click.echo(as_shown(" ".join(verdict(found)), format) + "\n")
-    click.echo(to_text(found, format), nl=False)
+    click.echo(to_text(found, format), nl=format in ("table", "md"))
+    print_remarks(NOTES if format in ("table", "md") else (), format)
+
+
+def section(stores: Sequence[Path], options: BoardOptions) -> ResultSection | None:
+    """Return the section of reports, cards and the site; None if no judge graded completions again."""
+    from medhelm.results.formats.sections import ResultSection, SectionTable
+
+    if not _judged_runs(stores):
+        return None
+    try:
+        found = measure_robustness(stores, (), replace(options, clinicians=None))
+    except UserError:  # the options leave out these runs
+        return None
+    found = renamed(found, short_names({name for own in found for name in (*own.models, *own.judges)}))
+    tables = []
+    for caption, fields, rows in _tables(found):
+        cells, headers, _ = table_of([_benchmark_field(), *map(_of_part, fields)], rows)
+        tables += [SectionTable(caption=caption, headers=headers, rows=cells)] if rows else []
+    return ResultSection(
+        key="judges", title="Robustness of the judges", sentences=[*verdict(found), *NOTES], tables=tables
+    )

@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 
 from medhelm.domain import Benchmark, Instance, Run
-from medhelm.domain.variant import JUDGED, REPEAT, VARIANT, Variant
+from medhelm.domain.variant import JUDGE_SAMPLE, JUDGED, VARIANT, Variant
 from medhelm.errors import ErrorCollector, UserError, suggestion
 from medhelm.evaluation.settings import JuryChange
 from medhelm.io.plugins import lazy_regex
@@ -226,7 +226,7 @@ def _variant(one: JudgingChange) -> Variant:
 def _repeat(number: int) -> Variant:
     """Return the variant in which judges get the same prompts again. `number`: from 2."""
     name = f"{JUDGED}{REPEATED}{number}"
-    return Variant(name=name, settings={VARIANT: name, REPEAT: number})
+    return Variant(name=name, settings={VARIANT: name, JUDGE_SAMPLE: number - 1})
 
 
 def changed_completion(one: JudgingChange, instance: Instance, text: str) -> str:
@@ -243,4 +243,4 @@ def measuring_variants() -> list[Variant]:
 
 def repeat_of(run: Run) -> Variant | None:
     """Return the variant of a run in which judges got the same prompts again; None for other runs."""
-    return _repeat(run.settings[REPEAT]) if run.variant.startswith(JUDGED + REPEATED) else None
+    return _repeat(run.settings[JUDGE_SAMPLE] + 1) if JUDGE_SAMPLE in run.settings else None

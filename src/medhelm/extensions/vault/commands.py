@@ -121,8 +121,9 @@ def _converted_text(done: ConvertedStore) -> str:
 TIMEOUT_S = 10.0
 """Most seconds to wait for another process that uses the cache."""
 
-TEXT_FILES = ("run.json", "*.parquet", "prompts/*.floor.json", "instances/*.json", "filters/*.json", "pseudonyms.key",
-              "annotations.jsonl", "studies/*/*.json*", "studies/*/raters/*.jsonl", "ratings/*/*")  # fmt: skip
+TEXT_FILES = ("run.json", "*.parquet", "prompts/*.floor.json", "instances/*.json", "filters/*.json", "pairwise/*.json",
+              "pseudonyms.key", "annotations.jsonl", "studies/*/*.json*", "studies/*/raters/*.jsonl",
+              "ratings/*/*")  # fmt: skip
 """Patterns of the files that hold text, besides the cache. All others hold names, numbers, digests and settings."""
 
 _PART = 2**20

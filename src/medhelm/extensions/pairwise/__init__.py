@@ -1,0 +1,1 @@
+"""Judges that compare two completions with each other, in both orders."""
