@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from medhelm.domain.variant import JUDGED
 from medhelm.extensions.variants.judging import CHANGES, has_same_words, in_markdown, in_plain_text, padded
+from medhelm.results.options import BoardOptions
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.judged import write_benchmark
@@ -152,3 +153,14 @@ def test_biased_judges_come_out_as_what_they_are(medhelm: Medhelm, server: Serve
     assert "judge-long" in table and server.url not in table
     rows = list(csv.DictReader(succeeded(medhelm("jury", "--robustness", *store, "--format", "csv")).out.splitlines()))
     assert {row["statistic"] for row in rows} >= {"shift", "moved", "pairs_kept", "icc_2_1", "length_spearman"}
+
+
+def test_reports_have_a_section(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+    sections = pytest.importorskip("medhelm.results.formats.sections")
+    benchmark = graded_store(medhelm, server, tmp_path, n=4, judges=(FAIR, LONG))
+    store = tmp_path / "store"
+    assert "judges" not in {one.key for one in sections.read_sections([store], BoardOptions())}
+    succeeded(medhelm("rejudge", benchmark, "--perturb", "padding", "--repeat", "2", "--store", store))
+    (found,) = [one for one in sections.read_sections([store], BoardOptions()) if one.key == "judges"]
+    assert [table.caption.split()[0] for table in found.tables] == ["Shift", "Order", "Agreement", "Grades"]
+    assert server.url not in sections.section_in_markdown(found)
