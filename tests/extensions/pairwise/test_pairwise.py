@@ -39,17 +39,17 @@ def judges_at(server: Server, names: Sequence[str]) -> list[str]:
 
 
 def test_fair_and_biased_judges_come_out_as_what_they_are(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    benchmark = graded_store(medhelm, server, tmp_path, n=40)
+    benchmark = graded_store(medhelm, server, tmp_path, n=25)
     command = ("pairwise", benchmark, *judges_at(server, (FAIR, FIRST, LONG)), "--store", tmp_path / "store")
     planned = succeeded(medhelm(*command, "--dry-run", "--json")).json
     sent = server.count
     found = succeeded(medhelm(*command, "--json")).json
-    assert server.count - sent == sum(row["requests"] - row["cached"] for row in planned["rows"]) == 3 * 2 * 40
+    assert server.count - sent == sum(row["requests"] - row["cached"] for row in planned["rows"]) == 3 * 2 * 25
     by_judge = {one["judge"].partition("@")[0]: one for one in found["judges"]}
     fair, first, longer = (by_judge[f"openai/{name}"] for name in (FAIR, FIRST, LONG))
     assert [one["consistent"]["value"] for one in (fair, first, longer)] == [1, 0, 1]
     assert (fair["top"]["value"], first["top"]["value"]) == (pytest.approx(0.5), 1)
-    assert first["top"]["low"] > 0.9
+    assert first["top"]["low"] > 0.85
     assert fair["top"]["low"] < 0.5 < fair["top"]["high"]
     assert (longer["longer"]["value"], first["longer"]) == (1, None)
     assert any(f"openai/{FIRST}" in text and "sees first" in text for text in found["verdict"])
