@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medhelm.domain import Completion, Instance
+from medhelm.domain import Completion, Criterion, Instance
 from medhelm.extensions.pairwise.files import comparison_file, purge_comparisons, read_comparisons
 from medhelm.extensions.pairwise.prompts import PREFERRED, pair_prompt, read_verdict
+from medhelm.results.options import BoardOptions
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import chat
-from tests.support.benchmarks.judged import open_benchmark, verdict, write_benchmark
+from tests.support.benchmarks.judged import DEFINITION, open_benchmark, verdict, write_benchmark
 from tests.support.biased_judges import FAIR, FIRST, LONG, BiasedJudges
 from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.servers.openai import Answer, Server
@@ -23,10 +25,10 @@ from tests.support.servers.openai import Answer, Server
 INSTANCE = Instance(id="q1", fields={"question": "number 1?"}, references=())
 
 
-def graded_store(medhelm: Medhelm, server: Server, folder: Path, *, n: int) -> Path:
+def graded_store(medhelm: Medhelm, server: Server, folder: Path, *, n: int, definition: str = DEFINITION) -> Path:
     """Write a benchmark, have two models answer it, and a judge give all of that the same grade; return its folder."""
     server.answer_with(BiasedJudges())
-    benchmark = write_benchmark(folder, n=n)
+    benchmark = write_benchmark(folder, n=n, definition=definition)
     models = [f"--model=openai/model-{name}@{server.url}/v1" for name in "ab"]
     succeeded(medhelm("run", benchmark, *models, *judges_at(server, (FIRST,)), "--store", folder / "store"))
     return benchmark
@@ -37,17 +39,17 @@ def judges_at(server: Server, names: Sequence[str]) -> list[str]:
 
 
 def test_fair_and_biased_judges_come_out_as_what_they_are(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    benchmark = graded_store(medhelm, server, tmp_path, n=40)
+    benchmark = graded_store(medhelm, server, tmp_path, n=25)
     command = ("pairwise", benchmark, *judges_at(server, (FAIR, FIRST, LONG)), "--store", tmp_path / "store")
     planned = succeeded(medhelm(*command, "--dry-run", "--json")).json
     sent = server.count
     found = succeeded(medhelm(*command, "--json")).json
-    assert server.count - sent == sum(row["requests"] - row["cached"] for row in planned["rows"]) == 3 * 2 * 40
+    assert server.count - sent == sum(row["requests"] - row["cached"] for row in planned["rows"]) == 3 * 2 * 25
     by_judge = {one["judge"].partition("@")[0]: one for one in found["judges"]}
     fair, first, longer = (by_judge[f"openai/{name}"] for name in (FAIR, FIRST, LONG))
     assert [one["consistent"]["value"] for one in (fair, first, longer)] == [1, 0, 1]
     assert (fair["top"]["value"], first["top"]["value"]) == (pytest.approx(0.5), 1)
-    assert first["top"]["low"] > 0.9
+    assert first["top"]["low"] > 0.85
     assert fair["top"]["low"] < 0.5 < fair["top"]["high"]
     assert (longer["longer"]["value"], first["longer"]) == (1, None)
     assert any(f"openai/{FIRST}" in text and "sees first" in text for text in found["verdict"])
@@ -139,6 +141,52 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_sent(
     assert server.count == sent
 
 
+def test_private_data_goes_only_to_allowed_hosts(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+    private = DEFINITION.replace("access: public", "access: private")
+    benchmark = graded_store(medhelm, server, tmp_path, n=2, definition=private)
+    away = "--judge=openai/judge@https://llm.example/v1"
+    refused = medhelm("pairwise", benchmark, away, "--store", tmp_path / "store")
+    assert_refused(refused, "llm.example", "--allow-host")
+
+
+def test_a_comparison_stops_at_the_budget_and_continues(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+    benchmark = graded_store(medhelm, server, tmp_path, n=20)
+    judge = {
+        "provider": "openai",
+        "model": FAIR,
+        "base_url": f"{server.url}/v1",
+        "price": {"input": 1e3, "output": 1e3},
+    }
+    (tmp_path / "models.yaml").write_text(json.dumps({"priced": judge}), encoding="utf-8")
+    command = ("pairwise", benchmark, "--judge", "priced", "--models", tmp_path / "models.yaml")
+    command = (*command, "--store", tmp_path / "store", "--concurrency", "1", "--json")
+    planned = succeeded(medhelm(*command, "--dry-run")).json
+    sent = server.count
+    stopped = medhelm(*command, "--max-cost", "7.9")
+    bought = server.count - sent
+    assert (stopped.code, stopped.json["status"], 0 < bought < 40) == (3, "partial", True)
+    assert any("stopped early" in text for text in stopped.json["warnings"])
+    done = succeeded(medhelm(*command)).json
+    assert (server.count - sent, done["status"]) == (40, "complete")
+    (judge_work,) = done["judges"]
+    assert judge_work["requests_sent"] + judge_work["requests_cached"] == 40
+    assert judge_work["cost_usd"] == pytest.approx(40 * 21e-3)
+    assert judge_work["cost_usd"] < planned["rows"][0]["cost_usd"]["max"]
+
+
+def test_reports_have_a_section_without_words_of_judges(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+    sections = pytest.importorskip("medhelm.results.formats.sections")
+    benchmark = graded_store(medhelm, server, tmp_path, n=4)
+    store = tmp_path / "store"
+    assert "pairwise" not in {one.key for one in sections.read_sections([store], BoardOptions())}
+    succeeded(medhelm("pairwise", benchmark, *judges_at(server, (FAIR,)), "--store", store))
+    (found,) = [one for one in sections.read_sections([store], BoardOptions()) if one.key == "pairwise"]
+    shown = sections.section_in_markdown(found)
+    assert "openai/model-a" in shown
+    assert "it is" not in shown
+    assert server.url not in shown
+
+
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
@@ -176,3 +224,15 @@ def test_the_prompt_shows_both_texts_in_their_order_and_the_reference(tmp_path: 
     assert one == pair_prompt(benchmark, INSTANCE, ("<think>hm</think>Rest.", "Sleep."))
     for name in ("accuracy", "completeness", "clarity"):
         assert f"- {name}: " in text
+
+
+def test_criteria_in_points_are_shown_with_their_side(tmp_path: Path) -> None:
+    benchmark = open_benchmark(tmp_path)
+    assert benchmark.rubric is not None
+    points = replace(benchmark, rubric=replace(benchmark.rubric, form="points", criteria=(), low=0, high=1))
+    criteria = (Criterion("a", "Says to rest.", points=3), Criterion("b", "Advises surgery.", points=-5))
+    prompt = pair_prompt(points, replace(INSTANCE, criteria=criteria), ("Rest.", "Sleep."), with_codes=False)
+    text = prompt.prompt.messages[0].text
+    assert "- Says to rest. (desirable)" in text
+    assert "- Advises surgery. (undesirable)" in text
+    assert prompt.verification_code == ""

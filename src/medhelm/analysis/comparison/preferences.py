@@ -86,19 +86,19 @@ def preferences(
     counts = np.zeros((k, different.shape[1]))
     np.add.at(counts, (codes, groups.ravel()), 1.0)
 
-    def fitted(weights: Floats) -> Floats:
-        """Return the share of each model, then its strength."""
-        found = _fit(different[:2].astype(np.intp), different[2], weights, len(models), has_sides=has_sides)
-        strengths = found[: len(models)]
-        return np.concatenate([_win_shares(found, len(models)), strengths - strengths.mean()])
-
-    values = fitted(counts.sum(axis=0))
-    drawn = np.empty((0, 2 * len(models)))
-    if k >= LEAST_UNITS:
-        resampled = np.concatenate(list(resampling_weights(k, DRAWS, np.random.default_rng(seed))))
-        drawn = np.array([fitted(own @ counts) for own in resampled])
+    rng = np.random.default_rng(seed)
+    resampled = [np.ones((1, k)), *(resampling_weights(k, DRAWS, rng) if k >= LEAST_UNITS else ())]
+    fitted = _fit(
+        different[:2].astype(np.intp),
+        different[2],
+        np.concatenate(resampled) @ counts,
+        len(models),
+        has_sides=has_sides,
+    )
+    strengths = fitted[:, : len(models)]
+    numbers = np.stack([_win_shares(fitted, len(models)), strengths - strengths.mean(axis=1, keepdims=True)], axis=2)
     shares = [
-        _win_share(model, values[[place, len(models) + place]], drawn[:, [place, len(models) + place]], k, n)
+        _win_share(model, numbers[0, place], numbers[1:, place], k, n)
         for place, model in enumerate(models)
         for n in [int((sides == place).sum())]
     ]
@@ -138,8 +138,8 @@ def _win_share(model: str, values: Floats, drawn: Floats, k: int, n: int) -> Win
 def _fit(sides: NDArray[np.intp], signs: Floats, weights: Floats, n_models: int, *, has_sides: bool) -> Floats:
     """Return the log strengths, the effect of the left side and the log of the tie parameter, by Newton's method.
 
-    Parameters: sides, shape (2, n), places of the models; signs and weights, shape (n,); has_sides, False to leave the
-    effect of the side at 0.
+    Parameters: sides, shape (2, n), places of the models; signs, shape (n,); weights, shape (d, n), of d resamples;
+    has_sides, False to leave the effect of the side at 0. Returns: shape (d, models + 2).
 
     The three outcomes have the log weights a + b / 2 (left), c - b / 2 (right) and t + (a + c) / 2 (tie), a and c being
     the strengths. The likelihood is concave.
@@ -154,30 +154,36 @@ def _fit(sides: NDArray[np.intp], signs: Floats, weights: Floats, n_models: int,
     if has_sides:
         design[:, 0, n_models], design[:, 1, n_models] = 0.5, -0.5
     chosen = np.where(signs < 0, 0, np.where(signs > 0, 1, 2))
-    parameters = np.zeros(n_models + 2)
+    squares = np.einsum("nop,noq->nopq", design, design).reshape(3 * n, -1)
+    size = n_models + 2
+    parameters = np.zeros((len(weights), size))
     for _ in range(50):
-        logs = design @ parameters
-        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
-        chances /= chances.sum(axis=1, keepdims=True)
-        expected = np.einsum("no,nop->np", chances, design)
-        gradient = weights @ (design[rows, chosen] - expected) - RIDGE * parameters
-        spread = np.einsum("no,nop,noq,n->pq", chances, design, design, weights)
-        spread -= np.einsum("np,nq,n->pq", expected, expected, weights)
-        step = np.linalg.solve(spread + RIDGE * np.eye(n_models + 2), gradient)
-        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
+        logs = (parameters @ design.reshape(3 * n, size).T).reshape(-1, n, 3)
+        chances = np.exp(logs - logs.max(axis=2, keepdims=True))
+        chances /= chances.sum(axis=2, keepdims=True)
+        expected = (chances.transpose(1, 0, 2) @ design).transpose(1, 0, 2)
+        gradient = (weights[:, None, :] @ (design[rows, chosen] - expected))[:, 0] - RIDGE * parameters
+        spread = ((chances * weights[:, :, None]).reshape(len(weights), -1) @ squares).reshape(-1, size, size)
+        spread -= (expected * weights[:, :, None]).transpose(0, 2, 1) @ expected
+        step = np.linalg.solve(spread + RIDGE * np.eye(size), gradient[:, :, None])[:, :, 0]
+        largest = np.abs(step).max(axis=1, keepdims=True)
+        step *= np.minimum(1.0, 2.0 / np.maximum(largest, 1e-12))
         parameters += step
-        if np.abs(step).max() < 1e-9:
+        if largest.max() < 1e-9:
             break
     return parameters
 
 
 def _win_shares(parameters: Floats, n_models: int) -> Floats:
-    """Return for each model the mean over the others of the probability to be preferred, plus half of a tie."""
-    strengths, tie = np.exp(parameters[:n_models]), math.exp(float(parameters[n_models + 1]))
-    ties = tie * np.sqrt(np.outer(strengths, strengths))
-    total = strengths[:, None] + strengths[None, :] + ties
-    wins = (strengths[:, None] + ties / 2) / total
-    found: Floats = (wins.sum(axis=1) - wins.diagonal()) / max(n_models - 1, 1)
+    """Return for each model the mean over the others of the probability to be preferred, plus half of that of a tie.
+
+    Parameters: parameters, shape (d, models + 2), from `_fit`. Returns: shape (d, models).
+    """
+    strengths, tie = np.exp(parameters[:, :n_models]), np.exp(parameters[:, n_models + 1])
+    ties = tie[:, None, None] * np.sqrt(strengths[:, :, None] * strengths[:, None, :])
+    total = strengths[:, :, None] + strengths[:, None, :] + ties
+    wins = (strengths[:, :, None] + ties / 2) / total
+    found: Floats = (wins.sum(axis=2) - wins.diagonal(axis1=1, axis2=2)) / max(n_models - 1, 1)
     return found
 
 

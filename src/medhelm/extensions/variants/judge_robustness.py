@@ -105,7 +105,7 @@ def _judged_again(runs: Mapping[str, Run], again: Sequence[Run], variant: Varian
             run
             for run in sorted(again, key=lambda run: run.started)
             if (run.model_name, run.setting, run.data_digest) == (plain.model_name, plain.setting, digest)
-            and run.benchmark_digest == plain.benchmark_digest
+            and (run.benchmark_digest, run.rubric) == (plain.benchmark_digest, plain.rubric)
         ]
         latest = {judge.name: run for run in own for judge in run.judges}
         parts = [
