@@ -139,7 +139,7 @@ class GateOptions:
     by: str = ""
     """Column of the data, or `BENCHMARK:COLUMN`: no slice of it may be worse; empty for none."""
     source: SliceSource | None = None
-    """Where its values are found; None without a column."""
+    """Definitions and data that its values are read with; None without a column."""
 
 
 def gate(store: Path, against: str, options: GateOptions) -> GateResult:

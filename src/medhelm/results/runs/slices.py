@@ -41,7 +41,7 @@ BY_BENCHMARK = ":"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceSource:
-    """Where values of columns are found, beside the store."""
+    """Definitions and data of benchmarks, for values of columns that the store does not hold."""
 
     definitions: Mapping[str, Benchmark]
     """Name -> definition of the benchmark."""

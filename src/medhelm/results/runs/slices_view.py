@@ -73,7 +73,7 @@ SCORE_FIELDS: list[Field[SliceRow]] = [
           text=lambda row: estimate_text(row.found.estimate, score_decimals(row.benchmark)),
           parts="value low high n n_failed", meaning="Mean in the metric's own unit."),
     Field("reason", lambda row: row.found.reason or None, kind="text", heading="No interval", hide_empty=True,
-          missing="there is a score", meaning="Reason why there is no score."),
+          missing="there is a score", meaning="Reason for the missing score."),
 ]  # fmt: skip
 """A model on a slice."""
 
