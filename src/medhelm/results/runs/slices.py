@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medhelm.analysis.comparison.non_inferiority import Change
+from medhelm.analysis.comparison.significance import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.slices import (
     HIDDEN,
@@ -282,11 +283,16 @@ def slice_models(
 
 
 def slice_pairs(
-    inputs: LeaderboardInputs, by: str, source: SliceSource, benchmarks: Collection[str], first: str, second: str
+    inputs: LeaderboardInputs,
+    by: str,
+    source: SliceSource,
+    benchmarks: Collection[str],
+    models: tuple[str, str],
+    adjustment: Adjustment = "holm",
 ) -> tuple[list[SlicedPair], list[Remark]]:
     """Compare two models by slice on the benchmarks that have a column. Raises: as `sliced_columns`."""
     columns, remarks = sliced_columns(inputs, by, source, benchmarks)
-    found = []
+    found, (first, second) = [], models
     for column, slices, run in columns:
         cells = {
             cell.model: cell for cell in inputs.cells if cell.benchmark == column.benchmark and cell.scores is not None
@@ -307,7 +313,7 @@ def slice_pairs(
                 p_equal=p_equal,
             )
         )
-    adjusted = with_adjusted_differences([one.differences for one in found])
+    adjusted = with_adjusted_differences([one.differences for one in found], adjustment)
     return [replace(one, differences=own) for one, own in zip(found, adjusted, strict=True)], remarks
 
 
