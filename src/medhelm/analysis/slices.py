@@ -1,7 +1,7 @@
 """Scores by slice: the parts of a benchmark's instances that have the same value in a column of the data.
 
     interval       of each slice, by the methods of `means` and `ratios`, with instances of a cluster together
-    differences    of two models within each slice: paired, with p-values adjusted by Holm over slices
+    differences    of two models within each slice: paired, with p-values adjusted over slices
     homogeneity    permutation test: if scores do not depend on the slice, its labels can be exchanged. Labels of
                    clusters that lie in one slice are exchanged among these clusters, other labels within their cluster.
                    The statistic weighs squared distances of the means by their precision (Welch 1951, Biometrika 38),
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired_differences import PairedDifference, PairedScores
-from medhelm.analysis.comparison.significance import holm
+from medhelm.analysis.comparison.significance import Adjustment, adjust_p_values, holm
 from medhelm.analysis.leaderboard.cells import Cell, Column, align
 from medhelm.analysis.means import DRAWS, FLAT, Z95, Floats, cluster_codes
 from medhelm.analysis.ratios import comparison_values, estimate_ratios, linearized
@@ -121,7 +121,7 @@ class SliceDifference:
     difference: PairedDifference | None
     """First minus second on the shared instances, on a scale from 0 to 1; None for a reason."""
     p_adjusted: float | None = None
-    """Its p-value, adjusted by Holm over all slices that are compared."""
+    """Its p-value, adjusted over all slices that are compared."""
     reason: str = ""
     """Reason why there is no difference."""
 
@@ -259,9 +259,12 @@ def slice_differences(
     return found, homogeneity_p(paired.scores[0] - paired.scores[1], _kept([slices[i] for i in ids], shown), clusters)
 
 
-def with_adjusted_differences(families: Sequence[Sequence[SliceDifference]]) -> list[tuple[SliceDifference, ...]]:
-    """Return the differences on several benchmarks with p-values that are adjusted by Holm over all of them."""
-    adjusted = iter(holm([one.difference.p_value for own in families for one in own if one.difference]).tolist())
+def with_adjusted_differences(
+    families: Sequence[Sequence[SliceDifference]], way: Adjustment = "holm"
+) -> list[tuple[SliceDifference, ...]]:
+    """Return the differences on several benchmarks with p-values that are adjusted over all of them."""
+    p_values = [one.difference.p_value for own in families for one in own if one.difference]
+    adjusted = iter(adjust_p_values(p_values, way).tolist())
     return [
         tuple(replace(one, p_adjusted=next(adjusted)) if one.difference else one for one in own) for own in families
     ]

@@ -305,11 +305,12 @@ def _print_sliced_pair(
     inputs, names = comparison.selected_inputs(shared.all_stores, models, options, with_ratings=True)
     pair = comparison.compare_inputs(inputs, *names, adjustment=pairs.adjustment)
     benchmarks = [one.column.benchmark for one in pair.benchmarks]
-    found, remarks = slice_pairs(inputs, pairs.by or "", slice_source(shared), benchmarks, pair.first, pair.second)
+    both, source = (pair.first, pair.second), slice_source(shared)
+    found, remarks = slice_pairs(inputs, pairs.by or "", source, benchmarks, both, pairs.adjustment)
     if format_ == "json":
         print_json({**comparison.as_json(pair), "slices": slices_view.pairs_as_json(found)})
         return 0
-    click.echo(slices_view.pairs_to_text(found, format_), nl=False)
+    click.echo(slices_view.pairs_to_text(found, format_, pairs.adjustment), nl=False)
     if format_ in ("table", "md"):
         click.echo()
     print_remarks([*slices_view.pairs_in_words(found), *remarks, *pair.remarks], format_)

@@ -153,7 +153,7 @@ class GateOptions:
     """`criterion`: no criterion of the judges' rubrics may be worse; or a column of the data, or `BENCHMARK:COLUMN`, of
     which no slice may be; empty for none."""
     source: SliceSource | None = None
-    """Where the values of a column are found; None without one."""
+    """Definitions and data that its values are read with; None without a column."""
 
 
 def gate(store: Path, against: str, options: GateOptions) -> GateResult:

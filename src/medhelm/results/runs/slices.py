@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medhelm.analysis.comparison.non_inferiority import Change
+from medhelm.analysis.comparison.significance import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.slices import (
     HIDDEN,
@@ -41,7 +42,7 @@ BY_BENCHMARK = ":"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceSource:
-    """Where values of columns are found, beside the store."""
+    """Definitions and data of benchmarks, for values of columns that the store does not hold."""
 
     definitions: Mapping[str, Benchmark]
     """Name -> definition of the benchmark."""
@@ -63,6 +64,11 @@ class InstanceSlices:
     def of(self, ids: Sequence[str]) -> list[str]:
         """Return the slice of each instance."""
         return [self.names.get(one, NOT_GIVEN) for one in ids]
+
+    def order_in(self, cells: Iterable[Cell]) -> list[str]:
+        """Return the slices that have an instance in one of some cells, in order."""
+        found = {name for cell in cells for name in self.of(cell.ids)}
+        return [name for name in dict.fromkeys((*self.order, NOT_GIVEN)) if name in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +118,10 @@ def split_column(by: str, benchmarks: Collection[str]) -> tuple[str, str]:
     return (benchmark, column) if column and benchmark in benchmarks else ("", by)
 
 
-def stored_values(runs: Iterable[Run]) -> dict[str, dict[str, str]]:
-    """Return the metadata that is stored with the prompts of runs of a benchmark, by instance id."""
+def stored_values(runs: Iterable[Run]) -> tuple[dict[str, dict[str, str]], bool]:
+    """Return the metadata that is stored with the prompts of runs of a benchmark, and whether all have it."""
     found: dict[str, dict[str, str]] = {}
+    is_complete = True
     files = dict.fromkeys(
         Store(stored_folder(run).resolve().parents[2]).prompts_file(
             run.benchmark, run.benchmark_digest, run.data_digest
@@ -122,8 +129,10 @@ def stored_values(runs: Iterable[Run]) -> dict[str, dict[str, str]]:
         for run in runs
     )
     for path in files:
-        found |= read_metadata(path) or {}
-    return found
+        stored = read_metadata(path)
+        is_complete &= stored is not None
+        found |= stored or {}
+    return found, is_complete
 
 
 def read_slices(runs: Sequence[Run], by: str, source: SliceSource) -> InstanceSlices:
@@ -134,10 +143,10 @@ def read_slices(runs: Sequence[Run], by: str, source: SliceSource) -> InstanceSl
     """
     benchmark = runs[0].benchmark
     definition = source.definitions.get(benchmark)
-    values, offered = stored_values(runs), columns_of(definition)
+    (values, is_complete), offered = stored_values(runs), columns_of(definition)
     known = dict.fromkeys([*offered, *(name for own in values.values() for name in own)])
     name = _match(by, known)
-    if not name or not all(name in own for own in values.values()) or not values:
+    if not (name and is_complete and values and all(name in own for own in values.values())):
         values = _values_in_data(runs, definition, source, name or by, known)
         name = _match(by, {column for own in values.values() for column in own}) or by
     column = offered.get(name, SliceColumn(column=name))
@@ -273,7 +282,8 @@ def slice_models(
         cells = [cell for cell in inputs.cells if cell.benchmark == column.benchmark and cell.scores is not None]
         hidden = hidden_slices(cells, slices, run, source)
         shown = [cell for cell in cells if not models or cell.model in models]
-        measured = [slice_model(cell, column, slices.of(cell.ids), slices.order, hidden) for cell in shown]
+        order = slices.order_in(cells)
+        measured = [slice_model(cell, column, slices.of(cell.ids), order, hidden) for cell in shown]
         measured.sort(key=lambda one: -column.normalize(one.overall.value) if one.overall else 1.0)
         found.append(
             SlicedBenchmark(column=column, by=slices.column.column, models=tuple(with_adjusted_p(measured)))
@@ -282,11 +292,16 @@ def slice_models(
 
 
 def slice_pairs(
-    inputs: LeaderboardInputs, by: str, source: SliceSource, benchmarks: Collection[str], first: str, second: str
+    inputs: LeaderboardInputs,
+    by: str,
+    source: SliceSource,
+    benchmarks: Collection[str],
+    models: tuple[str, str],
+    adjustment: Adjustment = "holm",
 ) -> tuple[list[SlicedPair], list[Remark]]:
     """Compare two models by slice on the benchmarks that have a column. Raises: as `sliced_columns`."""
     columns, remarks = sliced_columns(inputs, by, source, benchmarks)
-    found = []
+    found, (first, second) = [], models
     for column, slices, run in columns:
         cells = {
             cell.model: cell for cell in inputs.cells if cell.benchmark == column.benchmark and cell.scores is not None
@@ -296,7 +311,9 @@ def slice_pairs(
         hidden = hidden_slices(cells.values(), slices, run, source)
         ids = {*cells[first].ids, *cells[second].ids}
         names = dict(zip(ids, slices.of(list(ids)), strict=True))
-        differences, p_equal = slice_differences(cells[first], cells[second], column, names, slices.order, hidden)
+        differences, p_equal = slice_differences(
+            cells[first], cells[second], column, names, slices.order_in(cells.values()), hidden
+        )
         found.append(
             SlicedPair(
                 column=column,
@@ -307,7 +324,7 @@ def slice_pairs(
                 p_equal=p_equal,
             )
         )
-    adjusted = with_adjusted_differences([one.differences for one in found])
+    adjusted = with_adjusted_differences([one.differences for one in found], adjustment)
     return [replace(one, differences=own) for one, own in zip(found, adjusted, strict=True)], remarks
 
 
@@ -338,12 +355,13 @@ def changes_by_slice(
     places = group_by(zip(ids, slices.of(ids), strict=True), lambda pair: pair[1])
     units = units_by_slice(cells[0], slices.of(cells[0].ids))
     found: dict[str, Change] = {}
-    for name in slices.order:
+    order = slices.order_in(cells)
+    for name in order:
         own = [one for one, _ in places.get(name, ())]
         change = compare(own) if name not in hidden and units.get(name, 0) > 1 and own else None
         if change is not None:
             found[name] = change
-    left_out = len(slices.order) - len(found)
+    left_out = len(order) - len(found)
     why = HIDDEN if hidden else "one independent unit, or no score in both runs"
-    text = f"{runs[0].title} by {slices.column.column}: {left_out} of {len(slices.order)} slices are not tested: {why}."
+    text = f"{runs[0].title} by {slices.column.column}: {left_out} of {len(order)} slices are not tested: {why}."
     return found, [Remark("slices_not_tested", runs[0].benchmark, text)] if left_out else []

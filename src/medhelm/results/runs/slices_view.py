@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medhelm.analysis.comparison.significance import LEVEL
+from medhelm.analysis.comparison.significance import LEVEL, Adjustment
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.slices import SliceDifference, SlicedModel, SliceGap, SliceScore
+from medhelm.results.comparison import ADJUSTED
 from medhelm.results.formats.fields import (
     Field,
     columns_of,
@@ -73,7 +74,7 @@ SCORE_FIELDS: list[Field[SliceRow]] = [
           text=lambda row: estimate_text(row.found.estimate, score_decimals(row.benchmark)),
           parts="value low high n n_failed", meaning="Mean in the metric's own unit."),
     Field("reason", lambda row: row.found.reason or None, kind="text", heading="No interval", hide_empty=True,
-          missing="there is a score", meaning="Reason why there is no score."),
+          missing="there is a score", meaning="Reason for the missing score."),
 ]  # fmt: skip
 """A model on a slice."""
 
@@ -120,7 +121,7 @@ PAIR_FIELDS: list[Field[PairRow]] = [
     Field("p_value", lambda row: row.found.difference and row.found.difference.p_value, kind="p-value",
           missing=_NO_ESTIMATE),
     Field("p_adjusted", lambda row: row.found.p_adjusted, kind="p-value", heading="p adjusted", missing=_NO_ESTIMATE,
-          meaning="P-value of the difference, adjusted by Holm over all slices."),
+          meaning="P-value of the difference, adjusted over all slices."),
     Field("reason", lambda row: row.found.reason or None, kind="text", heading="Not compared", hide_empty=True,
           missing="there is a difference"),
 ]  # fmt: skip
@@ -189,7 +190,7 @@ def to_text(found: Sequence[SlicedBenchmark], format: str = "table") -> str:
     return "\n".join(tables)
 
 
-def pairs_to_text(found: Sequence[SlicedPair], format: str = "table") -> str:
+def pairs_to_text(found: Sequence[SlicedPair], format: str = "table", adjustment: Adjustment = "holm") -> str:
     """Return the differences in each slice, one table for each benchmark; CSV holds all in one."""
     rows = [PairRow(pair, one) for pair in found for one in pair.differences]
     if format == "csv":
@@ -201,7 +202,7 @@ def pairs_to_text(found: Sequence[SlicedPair], format: str = "table") -> str:
             [row for row in rows if row.pair is pair],
             format=format,
             caption=f"{pair.column.title} by {pair.by}: {pair.first} (first) minus {pair.second} (second), on a scale "
-            "from 0 (worst) to 1 (best); p adjusted for all slices (Holm)",
+            f"from 0 (worst) to 1 (best); p adjusted for all slices ({ADJUSTED[adjustment]})",
         )
         for pair in found
     )
