@@ -12,6 +12,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Instance
 from medhelm.domain.variant import asked_in_words
 from medhelm.errors import UserError
+from medhelm.extensions.variants.judging import CHANGES
 from medhelm.extensions.variants.perturbations import GROUPS, perturbations
 from medhelm.extensions.variants.types import REACTIONS
 from medhelm.results.formats.fields import Field, fields_json, fields_table
@@ -22,7 +23,7 @@ class ListedVariant:
     """A prompt or a perturbation, as lists show it."""
 
     option: str
-    """Option of `medhelm run` that chooses it."""
+    """Option that chooses it: of `medhelm run`, or of another command that is named."""
     name: str
     """Name on the command line."""
     title: str
@@ -51,7 +52,7 @@ VARIANT_FIELDS: list[Field[ListedVariant]] = [
 
 
 def listed_variants() -> list[ListedVariant]:
-    """Return all built-in prompts, then all perturbations and groups of them."""
+    """Return all built-in prompts, then all perturbations and groups of them, and the changes for judges."""
     from medhelm.extensions.variants.prompts import PROMPTS
 
     prompts = [
@@ -79,7 +80,17 @@ def listed_variants() -> list[ListedVariant]:
         )
         for name, members in GROUPS.items()
     ]
-    return [*prompts, *changes, *groups]
+    judging = [
+        ListedVariant(
+            option="rejudge --perturb",
+            name=one.name,
+            title=one.title,
+            expectation="invariant",
+            description=one.description,
+        )
+        for one in CHANGES.values()
+    ]
+    return [*prompts, *changes, *groups, *judging]
 
 
 def listing_json() -> list[dict[str, Any]]:
