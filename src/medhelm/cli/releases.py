@@ -249,7 +249,9 @@ def _signals_as_ctrl_c() -> Iterator[None]:
 @click.option("--each", is_flag=True, help="Pass only if every benchmark passes, not just their mean.")
 @click.option(
     "--by",
-    type=click.Choice(["criterion"]),
+    type=click.Choice(["", "criterion"]),
+    metavar="criterion",
+    default="",
     help="Fail, too, if a model is worse by a criterion of the judges' rubrics, or by the score with floors.",
 )
 @click.option("--allow-missing", is_flag=True, help="Pass even if benchmarks of the reference are not compared.")
