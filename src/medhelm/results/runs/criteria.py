@@ -20,7 +20,7 @@ from medhelm.analysis.criteria import (
     criterion_means,
 )
 from medhelm.analysis.leaderboard.cells import Cell, Column, GradedCriterion
-from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, with_floors_as_worst
+from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, has_score_with_floors, with_floors_as_worst
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import JuryResult, Run
 from medhelm.domain.text import group_title, listed
@@ -134,7 +134,7 @@ def changes_by_criterion(
     cells = [
         with_floors(cell, run, floors, scored, "corrected") for run, (cell, scored) in zip(runs, sides, strict=True)
     ]
-    scores = [with_floors_as_worst(cell, column) for cell in cells if cell.floors]
+    scores = [with_floors_as_worst(cell, column) for cell in cells if has_score_with_floors(cell)]
     if len(scores) < 2:
         return
     found = [_in_order(one.ids, column.normalize(one.scores), ids, np.nan) for one in scores if one.scores is not None]
@@ -340,8 +340,10 @@ def _table_of(board: Leaderboard, column: Column, means: Sequence[CriterionMean]
     places, scale = score_decimals(column), f"{column.low:g} to {column.high:g}"
     title = column.metric_title or column.metric
     rows.append([title, scale, *(estimate_text(cell.estimate, places) for cell in cells)])
-    if any(cell.floors for cell in cells):
-        second = [with_floors_as_worst(cell, column).estimate if cell.floors else None for cell in cells]
+    if any(map(has_score_with_floors, cells)):
+        second = [
+            with_floors_as_worst(cell, column).estimate if has_score_with_floors(cell) else None for cell in cells
+        ]
         rows.append([f"{title}, with floors", scale, *(estimate_text(one, places) for one in second)])
         counts = [count_below_floor(cell) for cell in cells]
         rows.append(
