@@ -23,9 +23,7 @@ from medhelm.analysis.comparison.non_inferiority import (
     ratio_change,
     unpaired_change,
 )
-from medhelm.analysis.criteria import criterion_column
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, with_floors_as_worst
 from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import label_scores
 from medhelm.domain import JURY, Rule, Run, Tier
@@ -39,8 +37,7 @@ from medhelm.results.formats.fields import ABSENT, Field, fields_json, fields_ta
 from medhelm.results.formats.tables import as_line, decimal, escape_markdown, estimate_text, printable
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import InstanceScores, ReleaseScoring, read_instance_scores, scoring_of, stored_run
-from medhelm.results.runs.criteria import criterion_title, with_criteria
-from medhelm.results.runs.lowest_grades import with_floors
+from medhelm.results.runs.criteria import changes_by_criterion
 from medhelm.results.runs.selection import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
 from medhelm.results.suites import suite_sort_key
@@ -69,12 +66,6 @@ Key = tuple[str, str]
 
 CRITERION = "criterion"
 """Value of `by` for criteria of the judges' rubrics."""
-
-CriterionChange = tuple[str, str, Change]
-"""Criterion, its title, and the change of its grades."""
-
-Found = tuple[Change, Column, Sequence[CriterionChange]]
-"""Change on a benchmark, its metric, and the changes by criterion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +183,7 @@ def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
     pairs = _model_pairs(comparer, options)
     tests: list[GateTest] = []
     not_compared: list[NotCompared] = []
+    criteria: list[GateTest] = []
     for model, baseline_model in pairs:
         own: list[GateTest] = []
         for benchmark in sorted(_benchmarks(reference, baseline_model, options), key=suite_sort_key):
@@ -204,6 +196,7 @@ def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
             overall = mean_change([one.change for one in own])
             mean = replace(own[0], benchmark="", title="Mean", metric="", metric_title="", change=overall)
             own = [*(test for one in own for test in (one, *comparer.slice_tests(one, options))), mean]
+        criteria += [one for test in own if not test.slice for one in comparer.criterion_tests(test, options)]
         tests += own
     if tests and options.source and not comparer.has_slices:
         raise comparer.slice_problem(options.by)
@@ -217,7 +210,7 @@ def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
         not_compared=tuple(not_compared),
         allow_missing=options.allow_missing,
         each=options.each,
-        criteria=decide(comparer.criteria, options.margin),
+        criteria=decide(criteria, options.margin),
         by_criterion=options.by == CRITERION,
         remarks=(
             *comparer.remarks,
@@ -383,7 +376,6 @@ class _Comparer:
         self.runs = _by_key(runs)
         self.unfinished = {(run.model, run.benchmark): run for run in runs if not run.is_complete}
         self.remarks: list[Remark] = []
-        self.criteria: list[GateTest] = []
         self.has_slices = False
         """True after a test of a slice."""
         self._shared: dict[tuple[str, str, str], _SharedScores] = {}
@@ -406,22 +398,17 @@ class _Comparer:
             found = self._compare_with_score(news, released)
         if isinstance(found, str):
             return NotCompared(**names, title=title, reason=found)
-        change, column, criteria = found
-
-        def test(metric: str, metric_title: str, change: Change, *, is_criterion: bool = False) -> GateTest:
-            return GateTest(
-                model=model,
-                baseline_model=baseline_model,
-                benchmark=benchmark,
-                title=title,
-                metric=metric,
-                metric_title=metric_title,
-                is_criterion=is_criterion,
-                change=change.without_bounds() if ignore_missing else change,
-            )
-
-        self.criteria += [test(*one, is_criterion=True) for one in criteria]
-        return test(column.metric, column.metric_title, change)
+        change, column = found
+        shown = change.without_bounds() if ignore_missing else change
+        return GateTest(
+            model=model,
+            baseline_model=baseline_model,
+            benchmark=benchmark,
+            title=title,
+            metric=column.metric,
+            metric_title=column.metric_title,
+            change=shown,
+        )
 
     def _why_missing(self, key: Key, has_run: bool) -> str:
         if has_run:
@@ -430,7 +417,7 @@ class _Comparer:
             return f"its run was interrupted ({run.n - run.n_failed} of {run.n}): run the same command again"
         return "it was not run"
 
-    def _compare_with_runs(self, news: Sequence[Run], olds: Sequence[Run]) -> Found | str:
+    def _compare_with_runs(self, news: Sequence[Run], olds: Sequence[Run]) -> tuple[Change, Column] | str:
         """Compare the two runs whose conditions agree best; of equals the largest, then the latest."""
         comparison = ConditionsComparison([*news, *olds])
         pairs = []
@@ -459,7 +446,7 @@ class _Comparer:
 
     def _compare_shared(
         self, new_run: Run, old_run: Run, new: InstanceScores, old: InstanceScores, differences: Sequence[Difference]
-    ) -> Found | str:
+    ) -> tuple[Change, Column] | str:
         """Compare two runs on the instances that both were run on."""
         if new.scale != old.scale:
             return f"scored by {new.column.metric}, the reference by {old.column.metric} or on another scale"
@@ -481,8 +468,7 @@ class _Comparer:
             text += "If they come from a copied cache, nothing new was measured."
             self.remarks.append(Remark("same_records", new_run.benchmark, text))
         self._shared[new_run.model, old_run.model, new_run.benchmark] = shared
-        criteria = _criterion_changes(shared) if self.scoring.scoring == "corrected" else ()
-        return change, new.column, list(criteria)
+        return change, new.column
 
     def slice_tests(self, test: GateTest, options: GateOptions) -> list[GateTest]:
         """Return the same test on each slice of the column that the options name; none without a column."""
@@ -519,7 +505,29 @@ class _Comparer:
 
         return worst_problem(self._slice_problems or [UserError(f"--by {by}: no compared benchmark has this column.")])
 
-    def _compare_with_score(self, news: Sequence[Run], released: ReleasedScore) -> Found | str:
+    def criterion_tests(self, test: GateTest, options: GateOptions) -> list[GateTest]:
+        """Return the same test on each criterion of the judges' rubric, and of the score with floors."""
+        shared = self._shared.get((test.model, test.baseline_model, test.benchmark))
+        if shared is None or self.scoring.scoring != "corrected":
+            return []
+        found = changes_by_criterion(
+            [shared.new_run, shared.old_run],
+            [(shared.new.cell, shared.new.scored), (shared.old.cell, shared.old.scored)],
+            shared.new.column,
+            shared.ids,
+        )
+        return [
+            replace(
+                test,
+                metric=name,
+                metric_title=title,
+                is_criterion=True,
+                change=change.without_bounds() if options.ignore_missing else change,
+            )
+            for name, title, change in found
+        ]
+
+    def _compare_with_score(self, news: Sequence[Run], released: ReleasedScore) -> tuple[Change, Column] | str:
         """Compare a run with a score of a release whose own run is not stored."""
         if self.scoring != self.reference.scoring:
             return f"the release is scored by the {self.reference.scoring.scoring} rule, and its run is not stored"
@@ -543,7 +551,7 @@ class _Comparer:
             f"{new.title}: the run behind the release is not stored, so two means are compared, not single instances. "
         )
         self.remarks.append(Remark("means_only", new.benchmark, text + "The interval is wider than it would be."))
-        return unpaired_change(now, then, min(new.n, old.n), shares), column, []
+        return unpaired_change(now, then, min(new.n, old.n), shares), column
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,30 +577,6 @@ def _shared_change(new: InstanceScores, old: InstanceScores, ids: Sequence[str])
     if labels and (found := ratio_change(scores[0], scores[1], labels, clusters)):
         return found
     return paired_change(new.in_order(new.tested, ids), old.in_order(old.tested, ids), clusters)
-
-
-def _criterion_changes(shared: _SharedScores) -> Iterator[CriterionChange]:
-    """Yield the changes by criterion, and that of the score with floors if the rubric of the new run has floors."""
-    new_run, new, old, ids = shared.new_run, shared.new, shared.old, shared.ids
-    sides, clusters = ((new, new_run), (old, shared.old_run)), new.clusters_in_order(ids)
-    now, then = (with_criteria(side.cell, run, side.scored).criteria for side, run in sides)
-    for criterion, grades in now.items():
-        if criterion in then:
-            scale = criterion_column(new.column, criterion)
-            values = [side.in_order(scale.normalize(own), ids) for side, own in ((new, grades), (old, then[criterion]))]
-            # An instance without the tag is not a missing grade.
-            has = np.flatnonzero(~np.isnan(values).all(axis=0)) if criterion.is_tag else np.arange(len(ids))
-            if change := paired_change(values[0][has], values[1][has], [clusters[place] for place in has.tolist()]):
-                yield criterion.name, criterion_title(criterion), change
-    floors = new_run.jury_result.floors if new_run.jury_result else ()
-    cells = [with_floors(side.cell, run, floors, side.scored, "corrected") for side, run in sides]
-    scores = [with_floors_as_worst(cell, new.column).scores for cell in cells if cell.floors]
-    known = [new.column.normalize(own) for own in scores if own is not None]
-    if len(known) < 2:
-        return
-    if change := paired_change(new.in_order(known[0], ids), old.in_order(known[1], ids), clusters):
-        (n, _), (before, _) = map(count_below_floor, cells)
-        yield "with_floors", f"{new.column.metric_title}, with floors: {n:,} below, before {before:,}", change
 
 
 def _with_flips(change: Change, new: InstanceScores, old: InstanceScores, ids: Sequence[str]) -> Change:

@@ -20,6 +20,11 @@ NAMES = 5
 """Most models named in one sentence."""
 
 
+def has_score_with_floors(cell: Cell) -> bool:
+    """Return whether a score with floors is known: there are floors, and the score is a mean of known scores."""
+    return bool(cell.floors) and cell.scores is not None and cell.parts is None
+
+
 def with_floors_as_worst(cell: Cell, column: Column) -> Cell:
     """Return the score with floors: each completion that is below one counts as the worst answer.
 
@@ -27,7 +32,7 @@ def with_floors_as_worst(cell: Cell, column: Column) -> Cell:
     whose number is no mean of scores, is returned as it is.
     """
     below = cell.below_floor
-    if below is None or cell.scores is None or cell.parts is not None:
+    if below is None or cell.scores is None or not has_score_with_floors(cell):
         return cell
     worst = column.low if column.higher_is_better else column.high
     scores = np.where(below == 1.0, worst, np.where(np.isnan(below), np.nan, cell.scores))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from medhelm.analysis.comparison.non_inferiority import Change, paired_change
 from medhelm.analysis.comparison.pairs import Comparison
 from medhelm.analysis.criteria import (
     CriterionDifference,
@@ -19,7 +20,7 @@ from medhelm.analysis.criteria import (
     criterion_means,
 )
 from medhelm.analysis.leaderboard.cells import Cell, Column, GradedCriterion
-from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, with_floors_as_worst
+from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, has_score_with_floors, with_floors_as_worst
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import JuryResult, Run
 from medhelm.domain.text import group_title, listed
@@ -41,12 +42,15 @@ from medhelm.results.formats.fields import (
     rounded_rows,
 )
 from medhelm.results.formats.tables import Columns, Value, estimate_text, render, score_decimals
-from medhelm.results.runs.lowest_grades import without_judges_as_worst
+from medhelm.results.runs.lowest_grades import with_floors, without_judges_as_worst
 from medhelm.storage.damage import prompt_errors
 from medhelm.storage.judgments import read_rows
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores
 from medhelm.storage.store import Store, stored_folder
+
+V = TypeVar("V")
+"""A value of an instance."""
 
 Grades = Mapping[str, tuple[float, float]]
 """Criterion -> mean grade of a completion, and points for meeting the criterion."""
@@ -103,6 +107,47 @@ def board_with_criteria(board: Leaderboard, runs: Mapping[tuple[str, str], Run])
         return replace(row, cells={name: found[row.model, name] for name in row.cells})
 
     return replace(board, rows=tuple(map(add, board.rows)), baselines=tuple(map(add, board.baselines)))
+
+
+def changes_by_criterion(
+    runs: Sequence[Run], sides: Sequence[tuple[Cell, RunScores]], column: Column, ids: Sequence[str]
+) -> Iterator[tuple[str, str, Change]]:
+    """Yield id, title and change of each criterion that two runs share, and of the score with floors.
+
+    Parameters: runs, the new one and the reference; sides, the cell of each and its scores as they were read; ids, the
+    instances of both. Floors are those of the new run.
+    """
+    first, _ = sides[0]
+    clusters = np.array(_in_order(first.ids, () if first.clusters is None else first.clusters, ids, ""))
+    graded = [with_criteria(cell, run, scored) for run, (cell, scored) in zip(runs, sides, strict=True)]
+    for criterion in graded[0].criteria:
+        if criterion not in graded[1].criteria:
+            continue
+        scale = criterion_column(column, criterion)
+        found = [_in_order(one.ids, scale.normalize(one.criteria[criterion]), ids, np.nan) for one in graded]
+        new, old = np.array(found, dtype=float)
+        # An instance without the tag is not a missing grade.
+        has = ~(np.isnan(new) & np.isnan(old)) if criterion.is_tag else np.ones(len(ids), dtype=bool)
+        if change := paired_change(new[has], old[has], clusters[has]):
+            yield criterion.name, criterion_title(criterion), change
+    floors = runs[0].jury_result.floors if runs[0].jury_result else ()
+    cells = [
+        with_floors(cell, run, floors, scored, "corrected") for run, (cell, scored) in zip(runs, sides, strict=True)
+    ]
+    scores = [with_floors_as_worst(cell, column) for cell in cells if has_score_with_floors(cell)]
+    if len(scores) < 2:
+        return
+    found = [_in_order(one.ids, column.normalize(one.scores), ids, np.nan) for one in scores if one.scores is not None]
+    new, old = np.array(found, dtype=float)
+    if change := paired_change(new, old, clusters):
+        (n, _), (before, _) = map(count_below_floor, cells)
+        yield "with_floors", f"{column.metric_title}, with floors: {n:,} below, before {before:,}", change
+
+
+def _in_order(own: Sequence[str], values: Iterable[V], ids: Sequence[str], missing: V) -> list[V]:
+    """Return the values of instances, given in their own order, in the order of `ids`."""
+    known = dict(zip(own, values, strict=False))
+    return [known.get(one, missing) for one in ids]
 
 
 def _complete_grades(run: Run) -> dict[str, dict[str, tuple[float, float]]]:
@@ -295,8 +340,10 @@ def _table_of(board: Leaderboard, column: Column, means: Sequence[CriterionMean]
     places, scale = score_decimals(column), f"{column.low:g} to {column.high:g}"
     title = column.metric_title or column.metric
     rows.append([title, scale, *(estimate_text(cell.estimate, places) for cell in cells)])
-    if any(cell.floors for cell in cells):
-        second = [with_floors_as_worst(cell, column).estimate if cell.floors else None for cell in cells]
+    if any(map(has_score_with_floors, cells)):
+        second = [
+            with_floors_as_worst(cell, column).estimate if has_score_with_floors(cell) else None for cell in cells
+        ]
         rows.append([f"{title}, with floors", scale, *(estimate_text(one, places) for one in second)])
         counts = [count_below_floor(cell) for cell in cells]
         rows.append(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from medhelm.analysis.comparison.pairs import ComparedBenchmark, Comparison, DifferenceWithFloors, compare_two_models
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, with_floors_as_worst
+from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, has_score_with_floors, with_floors_as_worst
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import JURY, Floor, Rule, Run
 from medhelm.results.formats.fields import (
@@ -84,7 +84,7 @@ def without_judges_as_worst(
 def compare_with_floors(found: Comparison, cells: Sequence[Cell], columns: Sequence[Column]) -> Comparison:
     """Return a comparison with the differences of the scores with floors, on benchmarks whose rubric has floors."""
     by_id = {column.benchmark: column for column in columns}
-    below = {(cell.benchmark, cell.model): count_below_floor(cell) for cell in cells if cell.floors}
+    below = {(cell.benchmark, cell.model): count_below_floor(cell) for cell in cells if has_score_with_floors(cell)}
     if not any(model in (found.first, found.second) for _, model in below):
         return found
     worse = [with_floors_as_worst(cell, by_id[cell.benchmark]) for cell in cells]
@@ -149,7 +149,7 @@ def floor_cell_field(column: Column) -> Field[Cell]:
     """Return the field of the score with floors on a benchmark."""
 
     def with_floors_json(cell: Cell) -> Any:
-        if not cell.floors:
+        if not has_score_with_floors(cell):
             return ABSENT
         found = estimate_json(with_floors_as_worst(cell, column).estimate, "value low high n")
         return found and {**found, "n_below": count_below_floor(cell)[0]}
