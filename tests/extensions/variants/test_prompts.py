@@ -168,6 +168,8 @@ def test_a_prompt_is_a_row_of_its_own_and_judges_see_the_question_as_before(
     assert sorted(shown[:n_seen]) == sorted(shown[n_seen:])
     (row,) = medhelm("leaderboard", "--json").json["models"]
     assert row["model"] == server.model()
+    fresh = medhelm("plan", *command[1:4], "--prompt", "chain_of_thought", "--store", tmp_path / "s", "--json").json
+    assert fresh["rows"][0]["output_tokens"] == {"expected": 3 * 1074 // 2, "max": 3 * 1074}
     again = succeeded(medhelm("rejudge", place, "--judge", server.model("judge-3"), "--json")).json["runs"]
     assert sorted(run["model"] for run in again) == sorted([plain["model"], found["model"]])
     assert medhelm("verify").code == 0
