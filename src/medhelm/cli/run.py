@@ -262,7 +262,7 @@ def _print_ranking(
                 f"shard {settings.shard} is in {shared.store}. When all {settings.shard.count} have ended: "
                 "medhelm merge STORE... --store TARGET"
             )
-    elif not shared.json and any(run.is_complete for run in done.runs):
+    elif not shared.json and any(run.is_complete and not run.is_variant for run in done.runs):
         from medhelm.cli.results import print_leaderboard  # lazy, as all that follows a run
         from medhelm.results.leaderboard import leaderboard
 

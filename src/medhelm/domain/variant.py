@@ -19,6 +19,9 @@ Empty if there is none to check, as for another sample of the same prompt."""
 SETTING, VARIANT, REPEAT = "setting", "variant", "repeat"
 """Keys of a run's settings: how all runs of the command were asked, the variant, and the number of the sample."""
 
+ANSWER_AFTER = "answer_after"
+"""Key of a run's settings: the mark that its prompt asked for before the final answer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
