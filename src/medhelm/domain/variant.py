@@ -21,6 +21,8 @@ Empty if there is none to check, as for another sample of the same prompt."""
 SETTING, VARIANT, REPEAT = "setting", "variant", "repeat"
 """Keys of a run's settings: how all runs of the command were asked, the variant, and the number of the sample."""
 
+ANSWER_AFTER = "answer_after"
+"""Key of a run's settings: the mark that its prompt asked for before the final answer."""
 JUDGED, JUDGE_SAMPLE = "judge=", "judge_sample"
 """Start of the names of variants that put stored completions to judges in another way; and the key of their settings
 with the number of the judges' completions among several for the same prompt, from 0."""

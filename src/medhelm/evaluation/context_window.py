@@ -407,9 +407,11 @@ class RunHistory:
     ) -> CompletionLength:
         """Return the expected tokens of a completion, including hidden ones; at most `limit`.
 
-        `references`: mean length of the references; None if there are none.
+        `references`: mean length of the references; None if there are none. Neither they nor earlier runs say how long
+        the reasoning before a marked answer is.
         """
-        here = [run for run in self.runs if run.benchmark == benchmark.name]
+        is_marked = bool(benchmark.answer_after)
+        here = [run for run in self.runs if run.benchmark == benchmark.name and not is_marked]
         own = [run for run in here if is_same(run.resolved_model, model)]
         alike = [run for run in here if run.resolved_model and run.resolved_model.reasoning == model.reasoning]
         if own:
@@ -425,7 +427,8 @@ class RunHistory:
         elif limit <= SHORT:
             found = CompletionLength(limit, "the limit")
         else:
-            found = references or CompletionLength(OPEN_SHARE * limit, f"{OPEN_SHARE:.0%} of the limit")
+            known = None if is_marked else references
+            found = known or CompletionLength(OPEN_SHARE * limit, f"{OPEN_SHARE:.0%} of the limit")
         return replace(found, tokens=min(found.tokens, limit))
 
     def _reasoning_length(self, model: Model, limit: int) -> CompletionLength:

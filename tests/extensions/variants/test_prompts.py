@@ -19,6 +19,7 @@ from medhelm.errors import UserError
 from medhelm.evaluation.context_window import n_characters, truncate_to
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.variants.prompts import PROMPTS, prompt_variant
+from medhelm.results.runs.answers import read_answers, read_options
 from medhelm.scoring.answers.text import final_answer
 from medhelm.scoring.jury.prompts import question
 from medhelm.scoring.metric import answer_part, apply
@@ -117,6 +118,17 @@ def test_reasoning_that_was_cut_has_no_answer_yet() -> None:
     assert answer_part(library.benchmark("med_qa"), cut) is cut
 
 
+def test_the_option_that_a_completion_names_is_read_from_its_final_answer(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    server.answer_with(lambda _: chat("Bad, clearly. B it must be.\nAnswer: A"))
+    succeeded(medhelm("run", make_benchmark(tmp_path, n=1), "--model", server.model(), "--prompt", "chain_of_thought"))
+    store = open_store(Path("medhelm-store"))
+    (run,) = load_runs(store, variants=True)
+    prompts = store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+    assert read_answers({"m": run}, read_options([prompts], None, run.main_metric)) == {"m": {"q0": "A"}}
+
+
 # --- templates --------------------------------------------------------------------------------------------------------
 
 
@@ -168,6 +180,8 @@ def test_a_prompt_is_a_row_of_its_own_and_judges_see_the_question_as_before(
     assert sorted(shown[:n_seen]) == sorted(shown[n_seen:])
     (row,) = medhelm("leaderboard", "--json").json["models"]
     assert row["model"] == server.model()
+    fresh = medhelm("plan", *command[1:4], "--prompt", "chain_of_thought", "--store", tmp_path / "s", "--json").json
+    assert fresh["rows"][0]["output_tokens"] == {"expected": 3 * 1074 // 2, "max": 3 * 1074}
     again = succeeded(medhelm("rejudge", place, "--judge", server.model("judge-3"), "--json")).json["runs"]
     assert sorted(run["model"] for run in again) == sorted([plain["model"], found["model"]])
     assert medhelm("verify").code == 0

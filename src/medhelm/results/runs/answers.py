@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 from medhelm.benchmarks.prompts import LETTERS
 from medhelm.domain import Benchmark, Instance, Reference, Run
 from medhelm.domain.completion import strip_reasoning
+from medhelm.domain.variant import ANSWER_AFTER
 from medhelm.io.files import address
 from medhelm.io.parquet import connect, sql_path
+from medhelm.scoring.answers.text import final_answer
 from medhelm.scoring.metric import too_long
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.matching import READS_OPTION
@@ -147,7 +149,9 @@ def read_answers(
             if instance_id not in readers:
                 own = options[instance_id]
                 readers[instance_id] = option_reader("", {"choices": own.texts}, own.labels)
-            kept[model][instance_id] = readers[instance_id](strip_reasoning(text))
+            mark = runs[model].settings.get(ANSWER_AFTER)
+            marked = final_answer(text, mark) if mark else None
+            kept[model][instance_id] = readers[instance_id](strip_reasoning(text) if marked is None else marked)
     for model in missing:
         kept[model] |= dict.fromkeys(wanted - kept[model].keys())
     found = {model: {name: own[name] for name in wanted} for model, own in kept.items()}

@@ -13,7 +13,7 @@ from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark
-from medhelm.domain.variant import Variant
+from medhelm.domain.variant import ANSWER_AFTER, Variant
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.variants.prompts.types import FewShot, PromptVariant
@@ -141,7 +141,8 @@ def prompt_variant(name: str, dataset: Dataset, settings: Settings) -> Variant:
     benchmark = dataset.benchmark
     asked = _find(name, benchmark)
     changed = asked.applied(benchmark)
-    settled: dict[str, Any] = {"prompt_source": asked.source} if asked.source else {}
+    stored = {"prompt_source": asked.source, ANSWER_AFTER: asked.answer_after}
+    settled: dict[str, Any] = {key: value for key, value in stored.items() if value}
     draw = None
     if asked.few_shot:
         from medhelm.extensions.variants.prompts.few_shot import EXAMPLES, example_pool  # lazy: few prompts show any

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b, sha256
 from heapq import nsmallest
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from zlib import crc32
 
@@ -56,6 +56,8 @@ class ExamplePool:
     """Seed of the draw."""
     candidates: Sequence[Instance]
     """Instances that can be shown."""
+    n: int
+    """Number of instances that could be candidates."""
     origin: str
     """Origin of the candidates, in words."""
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -71,7 +73,7 @@ class ExamplePool:
     def in_words(self) -> str:
         """Describe the pool in one phrase."""
         reasons = "".join(f"; {n:,} {'is' if n == 1 else 'are'} not used: {why}" for why, n in self.left_out.items())
-        return f"{self.few_shot.n} of {len(self.candidates):,} {self.origin}{reasons}"
+        return f"{self.few_shot.n} of {self.n:,} {self.origin}{reasons}"
 
     def with_examples(self, instance: Instance) -> Instance:
         """Return an instance with its examples. Raises: UserError if there are too few for it."""
@@ -111,6 +113,7 @@ def example_pool(few_shot: FewShot, dataset: Dataset, benchmark: Benchmark, seed
     found, origin, is_same_data = _candidates(few_shot, dataset)
     questions = _Questions(dataset, benchmark)
     left_out: Counter[str] = Counter()
+    n_usable = count()
 
     def usable() -> Iterator[Instance]:
         for one in found:
@@ -121,11 +124,18 @@ def example_pool(few_shot: FewShot, dataset: Dataset, benchmark: Benchmark, seed
             elif questions.are_like(one):
                 left_out["the question repeats or overlaps one that is evaluated"] += 1
             else:
+                next(n_usable)
                 yield one
 
     drawn = nsmallest(MOST_CANDIDATES, usable(), key=lambda one: sha256(f"{seed}\0{one.id}".encode()).digest())
     pool = ExamplePool(
-        benchmark=benchmark, few_shot=few_shot, seed=seed, candidates=drawn, origin=origin, left_out=dict(left_out)
+        benchmark=benchmark,
+        few_shot=few_shot,
+        seed=seed,
+        candidates=drawn,
+        n=next(n_usable),
+        origin=origin,
+        left_out=dict(left_out),
     )
     if len(drawn) < few_shot.n:
         raise pool.too_few(len(drawn))
