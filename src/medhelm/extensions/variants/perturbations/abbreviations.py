@@ -1,11 +1,11 @@
 """Perturbation that writes clinical abbreviations in full, and full terms as abbreviations.
 
 Only abbreviations with one meaning in clinical text are written in full. Not listed for example: MS (multiple
-sclerosis, mitral stenosis, morphine sulfate), PT (patient, physical therapy, prothrombin time), CP (chest pain, cerebral
-palsy), RA (rheumatoid arthritis, right atrium, room air), PE (pulmonary embolism, physical examination), HR (heart rate,
-hazard ratio), RR (respiratory rate, relative risk), MI (myocardial infarction, mitral insufficiency), ED (emergency
-department, erectile dysfunction), DM (diabetes mellitus, dermatomyositis), IV (intravenous, stage four) and CSF
-(cerebrospinal fluid, colony-stimulating factor).
+sclerosis, mitral stenosis, morphine sulfate), PT (patient, physical therapy, prothrombin time), CP (chest pain,
+cerebral palsy), RA (rheumatoid arthritis, right atrium, room air), PE (pulmonary embolism, physical examination), HR
+(heart rate, hazard ratio), RR (respiratory rate, relative risk), MI (myocardial infarction, mitral insufficiency), ED
+(emergency department, erectile dysfunction), DM (diabetes mellitus, dermatomyositis), IV (intravenous, stage four)
+and CSF (cerebrospinal fluid, colony-stimulating factor).
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ UTI = urinary tract infection
 VTE = venous thromboembolism
 WBC > white blood cell
 """
-"""Abbreviation and term: `=` for both directions, `<` from the abbreviation to the term only, because the term has other
-meanings, `>` from the term to the abbreviation only, because the abbreviation has, or the term would be awkward."""
+"""Abbreviation and term: `=` for both directions, `<` from the abbreviation to the term only, because the term has
+other meanings, `>` from the term to the abbreviation only, because the abbreviation has, or the term would be
+awkward."""
 
 _ASKS = re.compile(r"\bstands?\s+for\b|\babbreviat|\bacronym|\bfull\s+form\b|\bspell(?:ed)?\s+out\b", re.IGNORECASE)
 """Questions about the abbreviations themselves."""

@@ -76,23 +76,23 @@ works worried would write writing written years yesterday young younger yourself
 _COMMON = frozenset(_COMMON_WORDS.split())
 """Words that may be misspelled: none is a clinical term, a negation, a number or a unit."""
 _WORDS_IN_REACH = """
-abut afer aline aloe alow anther areed arras arter atter bean begun beings belive bing bings bought brig brigs calks
-carful cased cases casing cerated chanted chanting chare charte chose cokes cold compete competed compliant complin
-conduced cones conform conformed corse county coupe coveted crated crested curse decoded defail derail derailed
-derails descrive discus earing eery effet endure enfire ensue enure ether evens evet expedience fatner fiend fiends
-fining finings firms fond fored forked forks fried fund funding fundings geat gibes ging gong gret heath heathy hells
-hoise hose identity incudes indicted indicting interset issus keels kids kins lager lare larve last lave laves layer
-lean leat leve lied loomed looming looms loos loved loving males manly mans marred mater medial mediation mediations
-mens menton meting mexical minuets moth moths naked neatly nerds noght norice odder pace paced panned panning pans
-pars patent patents pease pervious planed planing pone practive precious preciously preform preformed preforming
-preforms preset presets profess provable pubic quire quote rach rally rater rearing recommenced refereed relayed repot
-requite requited retuned revel reveled revels revers sage sart sate sated sation seeks seep sees sent serous shade
-shading shoed shoeing shoes sice sightly sill similary simular sine siser slent slep slighty snare snaring snowed
-snowing snows sory sowed sowing sown sows spet staged stages stare stared stares staring starred stars stat statin
-stating stats stave string stroy stull subnect suster taen tales tames teat teated teats teems terns texted texting
-texts thee thins thong thongs three throughput tied ties tines ting tink tired toady tody tomes tose tough tret trough
-tying util wafer wager waking wales waling walling waned were wether wich wile winder wite witing woken woks wold
-wormed worming worms wrie wrote
+abut afer agin aline aloe alow anther areed arras arter atter bean begun beings belive bing bings bought brig brigs
+calks carful cased cases casing cerated chanted chanting chare charte chose cokes cold compete competed compliant
+complin conduced cones conform conformed corse county coupe coveted crated crested curse decoded defail derail
+derailed derails descrive discus earing eery effet endure enfire ensue enure ether evens evet expedience fatner fiend
+fiends fining finings firms fond fored forked forks fried fund funding fundings geat gibes ging gong gret heath heathy
+hells hoise hose identity incudes indicted indicting interset issus keels kids kins lager lare larve last lave laves
+layer lean leat leve lied loomed looming looms loos loved loving males manly mans marred mater medial mediation
+mediations mens menton meting mexical minuets moth moths naked neatly nerds noght norice odder pace paced panned
+panning pans pars patent patents pease pervious planed planing pone practive precious preciously preform preformed
+preforming preforms preset presets profess provable pubic quire quote rach rally rater rearing recommenced refereed
+relayed repot requite requited retuned revel reveled revels revers sage sart sate sated sation seeks seep sees sent
+serous shade shading shoed shoeing shoes sice sightly sill similary simular sine siser slent slep slighty snare
+snaring snowed snowing snows sory sowed sowing sown sows spet staged stages stare stared stares staring starred stars
+stat statin stating stats stave string stroy stull subnect suster taen tales tames teat teated teats teems terns
+texted texting texts thee thins thong thongs three throughput tied ties tines ting tink tired toady tody tomes tose
+tough tret trough tying util wafer wager waking wales waling walling waned were wether wich wile winder wite witing
+woken woks wold wormed worming worms wrie wrote
 """
 _REAL_WORDS = frozenset(_WORDS_IN_REACH.split())
 """Words that one slip in a common word would make."""

@@ -273,7 +273,8 @@ _SECOND_BEST = _compiled(
     r"|should|would|could|may|might|largest|smallest|longest|shortest|highest|lowest|greatest|least|more|less|maximum|minimum"
     r"|maximal|minimal|important|characteristics?|diagnosis|management|treatment|treated|drug|risks?|complications?|factors?"
     r"|features?|signs?|symptoms?|findings?|effects?|associated|involved|causes?|caused|seen|shows?|part|true|correct|right"
-    r"|regarding|respect|statements?|estimate|stated|required|needed|\w+est)\b"
+    r"|regarding|respect|statements?|estimate|stated|required|needed|included?|includes|among|can|eliminate|useful"
+    r"|\w+est)\b"
 )
 """Words of questions whose correct option is the best of those listed: without it, the second best may be correct."""
 _NEGATIVE = _compiled(

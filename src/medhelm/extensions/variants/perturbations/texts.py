@@ -17,24 +17,11 @@ _JSON = re.compile(r"\s*[\[{<]\s*[\"'<{\[]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 _LOWER_WORD = re.compile(r"[a-z]+(?:['’]t)?")
-_NEGATIONS = frozenset(
-    (
-        "no",
-        "not",
-        "nor",
-        "none",
-        "never",
-        "neither",
-        "nothing",
-        "nobody",
-        "without",
-        "deny",
-        "denies",
-        "denied",
-        "denying",
-    )
-    + ("absent", "absence", "negative", "free", "cannot", "except", "unless", "unlikely")
-)
+_NEGATION_WORDS = """
+no not nor none never neither nothing without deny denies denied denying absent absence negative free cannot except
+unless unlikely
+"""
+_NEGATIONS = frozenset(_NEGATION_WORDS.split())
 
 
 def change_texts(instance: Instance, benchmark: Benchmark, change: Callable[[str], str]) -> Instance:
