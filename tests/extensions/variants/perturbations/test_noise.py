@@ -153,8 +153,8 @@ def test_turns_of_the_user_change_and_others_stay() -> None:
         ("whitespace", "It was 40 mg then.", "It was 40  mg then.", "beside numbers"),
         ("whitespace", "One line here.\nAnother one.", "One line\nhere.\nAnother one.", "keep their lines"),
         ("whitespace", "One line here.", "One li ne here.", "Only white space"),
-        ("abbreviations", "No sign of COPD.", "Sign of chronic obstructive pulmonary disease.", "Negations"),
-        ("abbreviations", "BP 120/80 was found.", "blood pressure 120/90 was found.", "Numbers"),
+        ("abbreviations", "No sign of COPD.", "Sign of chronic obstructive pulmonary disease.", "Only abbreviations"),
+        ("abbreviations", "BP 120/80 was found.", "blood pressure 120/90 was found.", "Only abbreviations"),
         ("abbreviations", "CKD was found.", "heart disease was found.", "Only abbreviations"),
     ],
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from random import Random
 from typing import NamedTuple
 
@@ -82,7 +82,8 @@ class _Kinds(NamedTuple):
     """Those of them that name letters."""
 
 
-def _kinds(choices: Sequence[str]) -> _Kinds:
+@lru_cache(maxsize=64)
+def _kinds(choices: tuple[str, ...]) -> _Kinds:
     """Sort the options by what they refer to.
 
     >>> _kinds(("Fever", "Cough", "Both A and B", "None of the above"))[:2]

@@ -15,13 +15,6 @@ SHORTEST_WORDS = 4
 
 _JSON = re.compile(r"\s*[\[{<]\s*[\"'<{\[]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
-_LOWER_WORD = re.compile(r"[a-z]+(?:['’]t)?")
-_NEGATION_WORDS = """
-no not nor none never neither nothing without deny denies denied denying absent absence negative free cannot except
-unless unlikely
-"""
-_NEGATIONS = frozenset(_NEGATION_WORDS.split())
 
 
 def change_texts(instance: Instance, benchmark: Benchmark, change: Callable[[str], str]) -> Instance:
@@ -82,18 +75,3 @@ def check_frame(original: Instance, changed: Instance, benchmark: Benchmark) -> 
     if same and turns[0] == turns[1] and all(original.fields[name] == changed.fields[name] for name in hidden):
         return ""
     return "Only texts of the prompt may change."
-
-
-def check_facts(original: Instance, changed: Instance) -> str:
-    """Check that texts keep their numbers and negations."""
-    for old, new in changed_texts(original, changed):
-        if _NUMBER.findall(old) != _NUMBER.findall(new):
-            return "Numbers must stay."
-        if _negations(old) != _negations(new):
-            return "Negations must stay."
-    return ""
-
-
-def _negations(text: str) -> list[str]:
-    """Return the negations of a text, in order."""
-    return [word for word in _LOWER_WORD.findall(text.lower()) if word in _NEGATIONS or word.endswith(("'t", "’t"))]
