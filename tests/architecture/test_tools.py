@@ -49,4 +49,4 @@ def test_changes_of_a_text_are_marked_with_the_words_around_them() -> None:
     long = "one two three four five six seven eight nine ten " * 3
     found = marked(words(f"He had pain. {long}End."), words(f"He had no pain. {long}The end."))
     assert found.startswith("He had** no** pain. one two three four five six …")
-    assert found.endswith("… three four five six seven eight nine ten ~~End~~**The end**.")
+    assert found.endswith("…three four five six seven eight nine ten ~~End~~**The end**.")
