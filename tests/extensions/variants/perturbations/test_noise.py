@@ -85,8 +85,8 @@ def test_no_slip_makes_a_word_that_sample_rows_contain() -> None:
         ),
         (
             "uppercase",
-            "the patient's p53 and mRNA at a@b.org are normal",
-            "THE PATIENT'S p53 AND mRNA AT a@b.org ARE NORMAL",
+            "I'm told the patient's p53 and mRNA at a@b.org aren't normal",
+            "I'M TOLD THE PATIENT'S p53 AND mRNA AT a@b.org AREN'T NORMAL",
         ),
         (
             "abbreviations",
@@ -110,6 +110,7 @@ def test_no_slip_makes_a_word_that_sample_rows_contain() -> None:
         ("abbreviations", "What does COPD stand for in medicine?", ""),
         ("whitespace", '{"name": "a long name", "age": 5, "other": "and more text"}', ""),
         ("typos", "CREATE TABLE patient (other text, which number, every thing)", ""),
+        ("typos", '<record><visit type="other visit">about everything that is there</visit></record>', ""),
         ("typos", "aspirin 81 mg", ""),
     ],
 )

@@ -184,7 +184,7 @@ def _is_one_slip(word: str, new: str) -> bool:
 
 _SHORT_WORDS = """
 add age ago aim air all an and any are arm as ask at ate bad be bed big bit box boy but buy by can car cry cup dad day
-did do dog dry due ear eat egg end eye far fat fed few fit for get go got gum gut had has he her him hip his hot how
+did do dog dry due ear eat egg end eye far fat fed few fit for get go got gum gut had has he her him hi hip his hot how
 ice if ill in is it its jaw job joy key kid lab law lay leg let lid lie lip lot low man may me men met mix mom mud mum
 my new no non nor not now nut odd of off oil old on one or our out own pay per pot pre pus put ran raw ray red rib rid
 rub run sac sad saw say see set sex she sit six sky so son sun tax tea ten the tie tip to toe too top try two up us
@@ -253,7 +253,7 @@ def _raised(token: str) -> str:
 
 def _raised_word(found: re.Match[str]) -> str:
     word = found[0]
-    is_ending = word == "s" and found.string[found.start() - 1] in "'’"
+    is_ending = len(word) < 3 and found.start() > 0 and found.string[found.start() - 1] in "'’"
     return word.upper() if word == "a" or is_ending or _changes_case(word) else word
 
 

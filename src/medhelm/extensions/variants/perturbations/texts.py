@@ -13,6 +13,7 @@ from medhelm.domain import Benchmark, Instance
 SHORTEST_WORDS = 4
 """Fewest words of a text that may change: shorter ones are often names or labels."""
 
+_XML = re.compile(r"\s*<\w[^<>]*>")
 _JSON = re.compile(r"\s*[\[{<]\s*[\"'<{\[]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
@@ -31,7 +32,7 @@ def change_texts(instance: Instance, benchmark: Benchmark, change: Callable[[str
 
 
 def change_prose(instance: Instance, benchmark: Benchmark, change: Callable[[str], str]) -> Instance:
-    """Return an instance with `change` applied to the texts that are prose: not to names, code, schemas or JSON."""
+    """Return an instance with `change` applied to its prose: not to names, code, schemas, XML or JSON."""
     return change_texts(instance, benchmark, lambda text: change(text) if is_prose(text) else text)
 
 
@@ -54,12 +55,14 @@ def changed_texts(original: Instance, changed: Instance) -> Iterator[tuple[str, 
 
 
 def is_prose(text: str) -> bool:
-    """Return True for text of several words that is neither code, a schema, nor JSON.
+    """Return True for text of several words that is neither code, a schema, XML nor JSON.
 
     >>> is_prose("The patient has had a cough for two weeks."), is_prose('{"id": 3, "name": "a long name of it"}')
     (True, False)
     """
     if len(list(islice(_WORD.finditer(text), SHORTEST_WORDS))) < SHORTEST_WORDS or _JSON.match(text):
+        return False
+    if "</" in text and _XML.match(text):
         return False
     return not ("```" in text or "CREATE TABLE" in text or ("SELECT " in text and " FROM " in text))
 
