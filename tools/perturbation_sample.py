@@ -37,11 +37,12 @@ def marked(old: list[str], new: list[str]) -> str:
     parts: list[str] = []
     for kind, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind != "equal":
-            parts.append(f"~~{''.join(old[start:end])}~~**{''.join(new[new_start:new_end])}**")
+            goes, comes = "".join(old[start:end]), "".join(new[new_start:new_end])
+            parts.append((f"~~{goes}~~" if goes else "") + (f"**{comes}**" if comes else ""))
         elif end - start <= 4 * CONTEXT:
             parts += old[start:end]
         else:
-            parts += [*old[start : start + 2 * CONTEXT], " … ", *old[end - 2 * CONTEXT : end]]
+            parts += [*old[start : start + 2 * CONTEXT], "…", *old[end - 2 * CONTEXT : end]]
     return "".join(parts)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tools import man, reference
 from tools.code_size import code_lines, import_lines, over_budget
+from tools.perturbation_sample import marked, words
 from tools.site import loaded_from_elsewhere
 
 
@@ -42,3 +43,10 @@ def test_code_lines_are_counted_and_compared_with_budgets() -> None:
     assert code_lines(text) == {3, 6, 7, 9, 10}
     assert import_lines(ast.parse(text)) == 1
     assert over_budget({"a": 4.0, "b": 1.0, "c": 3.0}, {"a": 3.0, "c": 3.0}) == ["a: 4, budget 3", "b: 1 has no budget"]
+
+
+def test_changes_of_a_text_are_marked_with_the_words_around_them() -> None:
+    long = "one two three four five six seven eight nine ten " * 3
+    found = marked(words(f"He had pain. {long}End."), words(f"He had no pain. {long}The end."))
+    assert found.startswith("He had** no** pain. one two three four five six …")
+    assert found.endswith("…three four five six seven eight nine ten ~~End~~**The end**.")

@@ -48,6 +48,7 @@ RIDDLE = re.compile(r"(?:How|What|When|Where|Whether|Which|Who|Whose|Why)\b")
 ALLOWED = {
     ("src/medhelm/extensions/local/huggingface.py", "face"),  # the company's name
     ("src/medhelm/storage/store.py", "sitting"),  # a key of files on disk
+    ("src/medhelm/extensions/variants/perturbations/options.py", "told"),  # in options of benchmarks
     # Prompts: a change of their text would ask the models again.
     ("src/medhelm/extensions/paper/reference_filter/marking.py", "whoever"),
     # The floor of a criterion is a key of definitions; the old word for a constant baseline stays retired.

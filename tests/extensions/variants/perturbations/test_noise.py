@@ -85,8 +85,8 @@ def test_no_slip_makes_a_word_that_sample_rows_contain() -> None:
         ),
         (
             "uppercase",
-            "the patient's p53 and mRNA at a@b.org are normal",
-            "THE PATIENT'S p53 AND mRNA AT a@b.org ARE NORMAL",
+            "I'm told the patient's p53 and mRNA at a@b.org aren't normal",
+            "I'M TOLD THE PATIENT'S p53 AND mRNA AT a@b.org AREN'T NORMAL",
         ),
         (
             "abbreviations",
@@ -110,6 +110,7 @@ def test_no_slip_makes_a_word_that_sample_rows_contain() -> None:
         ("abbreviations", "What does COPD stand for in medicine?", ""),
         ("whitespace", '{"name": "a long name", "age": 5, "other": "and more text"}', ""),
         ("typos", "CREATE TABLE patient (other text, which number, every thing)", ""),
+        ("typos", '<record><visit type="other visit">about everything that is there</visit></record>', ""),
         ("typos", "aspirin 81 mg", ""),
     ],
 )
@@ -153,8 +154,8 @@ def test_turns_of_the_user_change_and_others_stay() -> None:
         ("whitespace", "It was 40 mg then.", "It was 40  mg then.", "beside numbers"),
         ("whitespace", "One line here.\nAnother one.", "One line\nhere.\nAnother one.", "keep their lines"),
         ("whitespace", "One line here.", "One li ne here.", "Only white space"),
-        ("abbreviations", "No sign of COPD.", "Sign of chronic obstructive pulmonary disease.", "Negations"),
-        ("abbreviations", "BP 120/80 was found.", "blood pressure 120/90 was found.", "Numbers"),
+        ("abbreviations", "No sign of COPD.", "Sign of chronic obstructive pulmonary disease.", "Only abbreviations"),
+        ("abbreviations", "BP 120/80 was found.", "blood pressure 120/90 was found.", "Only abbreviations"),
         ("abbreviations", "CKD was found.", "heart disease was found.", "Only abbreviations"),
     ],
 )

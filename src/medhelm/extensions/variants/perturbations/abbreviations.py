@@ -1,11 +1,11 @@
 """Perturbation that writes clinical abbreviations in full, and full terms as abbreviations.
 
 Only abbreviations with one meaning in clinical text are written in full. Not listed for example: MS (multiple
-sclerosis, mitral stenosis, morphine sulfate), PT (patient, physical therapy, prothrombin time), CP (chest pain, cerebral
-palsy), RA (rheumatoid arthritis, right atrium, room air), PE (pulmonary embolism, physical examination), HR (heart rate,
-hazard ratio), RR (respiratory rate, relative risk), MI (myocardial infarction, mitral insufficiency), ED (emergency
-department, erectile dysfunction), DM (diabetes mellitus, dermatomyositis), IV (intravenous, stage four) and CSF
-(cerebrospinal fluid, colony-stimulating factor).
+sclerosis, mitral stenosis, morphine sulfate), PT (patient, physical therapy, prothrombin time), CP (chest pain,
+cerebral palsy), RA (rheumatoid arthritis, right atrium, room air), PE (pulmonary embolism, physical examination), HR
+(heart rate, hazard ratio), RR (respiratory rate, relative risk), MI (myocardial infarction, mitral insufficiency), ED
+(emergency department, erectile dysfunction), DM (diabetes mellitus, dermatomyositis), IV (intravenous, stage four)
+and CSF (cerebrospinal fluid, colony-stimulating factor).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from medhelm.domain import Benchmark, Instance
 from medhelm.extensions.variants.perturbations.texts import (
     change_prose,
     changed_texts,
-    check_facts,
     check_frame,
     shown_texts,
 )
@@ -80,14 +79,17 @@ UTI = urinary tract infection
 VTE = venous thromboembolism
 WBC > white blood cell
 """
-"""Abbreviation and term: `=` for both directions, `<` from the abbreviation to the term only, because the term has other
-meanings, `>` from the term to the abbreviation only, because the abbreviation has, or the term would be awkward."""
+"""Abbreviation and term: `=` for both directions, `<` from the abbreviation to the term only, because the term has
+other meanings, `>` from the term to the abbreviation only, because the abbreviation has, or the term would be
+awkward."""
 
 _ASKS = re.compile(r"\bstands?\s+for\b|\babbreviat|\bacronym|\bfull\s+form\b|\bspell(?:ed)?\s+out\b", re.IGNORECASE)
 """Questions about the abbreviations themselves."""
 _ENDING = r"(s?)(?![\w/]|-\w)"
 _PART_OF_WORD = re.compile(r"[\w/-]")
 _ARTICLE = re.compile(r"\b([Aa])n?\s+$")
+_SHORT_FORM = re.compile(r"\b([A-Z][A-Z\d]+)(s?)\b")
+_AN = re.compile(r"\ban\b")
 _STARTS_SENTENCE = re.compile(r"(?:^|[.!?:]\s+|\n\s*)$")
 
 
@@ -168,8 +170,8 @@ def _begins_with_vowel_sound(form: str) -> bool:
 
 
 def _check(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
-    """Check that the texts are the same once all abbreviations are written in full."""
-    if reason := check_frame(original, changed, benchmark) or check_facts(original, changed):
+    """Check that the texts, with their numbers and negations, are the same once all abbreviations are in full."""
+    if reason := check_frame(original, changed, benchmark):
         return reason
     if any(_in_full(old) != _in_full(new) for old, new in changed_texts(original, changed)):
         return "Only abbreviations and their terms may change."
@@ -178,10 +180,13 @@ def _check(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
 
 def _in_full(text: str) -> str:
     """Return a text in lowercase with all abbreviations in full, and one form of the article."""
-    for term in _terms():
-        if term.short in text:
-            text = re.sub(rf"\b{term.short}(s?)\b", rf"{term.long}\1", text)
-    return re.sub(r"\ban\b", "a", text.casefold())
+    full = _SHORT_FORM.sub(lambda found: _in_words().get(found[1], found[1]) + found[2], text)
+    return _AN.sub("a", full.casefold())
+
+
+@cache
+def _in_words() -> dict[str, str]:
+    return {term.short: term.long for term in _terms()}
 
 
 PERTURBATIONS = (

@@ -20,79 +20,76 @@ from medhelm.extensions.variants.types import Perturbation
 
 _COMMON_WORDS = """
 about accompanied according achieve actually additional additionally address adequate advice advised after again
-agreed allow allowed allows almost alone along already although always among amount another answer anything
-apparent apparently appear appeared appears application applied apply appointment approach appropriate
-approximately areas around arrived arrives article asked asking aspect associated attended attending available
-average aware based because become becomes began begin beginning begins behind being believe believed believes
-belongs benefit better between brief briefly bring brings brother brought called calls careful carefully carried
-caused causes causing certain certainly change changed changes changing characterized charge child children
-choice choose clear clearly close closely collected college combination comes common commonly community company
-compared comparison complain complained complaining complains complaint complaints complete completed completely
-concern concerned concerning concerns conducted confirm confirmed connected consider considered considering
-consistent consists contains content continue continued continues correct could country couple course covered
-created current currently daily daughter decided decision demonstrate demonstrated depending depends describe
-described describes describing despite detail detailed details determine determined develop developed developing
-development develops difference differences different difficult difficulty directly discuss discussed during
-earlier early easily eating effect effective effects either employed encounter enough ensure entire entirely
-especially established estimate evaluate evaluated evaluation evening event events every everyone everything
-evidence examination examine examined examining example excellent expected experience experienced experiences
-experiencing explain explained explains explanation express extent extremely factor factors family father
-feeling feelings feels figure final finally finding findings follow followed following follows formed forms
-found frequent frequently friend friends further future general generally getting given gives giving going
-gradually great group groups growing happen happened happens having health healthy heard helped helpful helps
-herself himself history hospital hours house however husband identified identify immediately important improve
-improved improvement improves include included includes including independent indicate indicated indicates
-indicating individual individuals information initial initially instead intend interest interested interesting
-introduced involved involves issue issues itself keeps kinds knowledge known large largely later learn least
-leave leaves length letter level likely little lived living located location looked looking looks mainly
-maintain maintained makes making management manner married matter maybe means measure measured measures medical
-medication medications medicine medicines meeting member members mention mentioned method methods might minute
-minutes moderate moment monitor month months morning mostly mother moved moving multiple myself named namely
-national natural nature nearly necessary needed needs neighbor night notice noticed noticing number numerous
-observe observed obtain obtained occasional occasionally occur occurred occurring occurs office often older
-operation opinion option options order ordered other others otherwise outside overall parent parents participate
-particular particularly parts patient patients people perform performed performing performs perhaps period
-person personal phone physical physician picture place placed planned planning plans please position possible
-possibly practice prefer preferred prepare prepared prescribe prescribed prescription presence present
-presentation presented presenting presents previous previously primarily primary prior probable probably problem
-problems procedure procedures process produce produced produces progress properly provide provided provides
-public purpose question questions quickly quite rather reach reached reading really reason reasonable reasons
-receive received receives receiving recent recently recommend recommendation recommendations recommended record
-recorded records recovered refer referred refers regarding regular regularly relate related relation
-relationship relatively remain remained remaining remains remember remove removed repeat repeated report
-reported reporting reports represent represents request requested require required requires research
-respectively response responsible result resulted resulting results return returned returns reveal revealed
-reveals review reviewed routine satisfied schedule scheduled school section seemed seems separate series serious
-service services session several shall share sharing should showed showing shown shows similar similarly simple
-since sister situation sleep slightly social somebody someone something sometimes somewhat special specific
-specifically spent stage standard start started starting starts state stated statement states station stayed
-still story strong strongly student students studied studies study subject subjects subsequent subsequently
-suddenly suggest suggested suggests suitable summary support supported supports suppose surgery surgical suspect
-suspected suspects symptom symptoms taken takes taking teacher terms tested testing tests their themselves there
-therefore these thing things think thinking those though thought through throughout times today together
-tomorrow total toward towards treat treated treating treatment treatments tried trying types typical typically
-under undergo undergoes undergoing understand understanding underwent until useful using usual usually variety
-various visit visited visiting visits waiting wakes walking wanted wants watch water weekend weeks whatever
-whenever where whereas whether which while whole whose within woman women wonder words worked worker working
+agreed allow allowed allows almost alone along already although always among amount another answer anything apparent
+apparently appear appeared appears application applied apply appointment approach appropriate approximately areas
+around arrived arrives article asked asking aspect associated attended attending available average aware based because
+become becomes began begin beginning begins behind being believe believed believes belongs benefit better between
+brief briefly bring brings brought called calls careful carefully carried caused causes causing certain certainly
+change changed changes changing characterized charge child children choice choose clear clearly close closely
+collected college combination comes common commonly community company compared comparison complain complained
+complaining complains complaint complaints complete completed completely concern concerned concerning concerns
+conducted confirm confirmed connected consider considered considering consistent consists contains content continue
+continued continues correct could country couple course covered created current currently daily daughter decided
+decision demonstrate demonstrated depending depends describe described describes describing despite detail detailed
+details determine determined develop developed developing development develops difference differences different
+difficult difficulty directly discuss discussed during earlier early easily eating effect effective effects either
+employed encounter enough ensure entire entirely especially established estimate evaluate evaluated evaluation evening
+event events every everyone everything evidence examination examine examined examining example excellent expected
+experience experienced experiences experiencing explain explained explains explanation express extent extremely factor
+factors family father feeling feelings feels figure final finally finding findings follow followed following follows
+formed forms found frequent frequently friend friends further future general generally getting given gives giving
+going gradually great group groups growing happen happened happens having health healthy helped helpful helps herself
+himself history hospital hours house however husband identified identify immediately important improve improved
+improvement improves include included includes including independent indicate indicated indicates indicating
+individual individuals information initial initially instead intend interest interested interesting introduced
+involved involves issue issues itself keeps kinds knowledge known large largely later learn leave leaves length letter
+level likely little lived living located location looked looking looks mainly maintain maintained makes making
+management manner married matter maybe means measure measured measures medical medication medications medicine
+medicines meeting member members mention mentioned method methods might minute minutes moderate moment monitor month
+months morning mostly mother moved moving multiple myself named namely national natural nature nearly necessary needed
+needs neighbor night notice noticed noticing number numerous observe observed obtain obtained occasional occasionally
+occur occurred occurring occurs office often older operation opinion option options order ordered other others
+otherwise outside overall parent parents participate particular particularly parts patient patients people perform
+performed performing performs perhaps period person personal phone physical physician picture place placed planned
+planning plans please position possible possibly practice prefer preferred prepare prepared prescribe prescribed
+prescription presence present presentation presented presenting presents previous previously primarily primary prior
+probable probably problem problems procedure procedures process produce produced produces progress properly provide
+provided provides public purpose question questions quickly quite rather reach reached reading really reason
+reasonable reasons receive received receives receiving recent recently recommend recommendation recommendations
+recommended record recorded records recovered refer referred refers regarding regular regularly relate related
+relation relationship relatively remain remained remaining remains remember remove removed repeat repeated report
+reported reporting reports represent represents request requested require required requires research respectively
+response responsible result resulted resulting results return returned returns reveal revealed reveals review reviewed
+routine satisfied schedule scheduled school section seemed seems separate series serious service services session
+several share sharing should showed showing shown shows similar similarly simple since sister situation sleep slightly
+social somebody someone something sometimes somewhat special specific specifically spent stage standard start started
+starting starts state stated statement states station stayed still story strong strongly student students studied
+studies study subject subjects subsequent subsequently suddenly suggest suggested suggests suitable summary support
+supported supports suppose surgery surgical suspect suspected suspects symptom symptoms taken takes taking teacher
+terms tested testing tests their themselves there therefore these thing things think thinking those though thought
+through throughout times today together tomorrow total toward treat treated treating treatment treatments tried trying
+types typical typically under undergo undergoes undergoing understand understanding underwent until useful using usual
+usually variety various visit visited visiting visits waiting wakes walking wanted wants watch water weekend weeks
+whatever whenever where whereas whether which while whole whose within woman women wonder words worked worker working
 works worried would write writing written years yesterday young younger yourself
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
 """Words that may be misspelled: none is a clinical term, a negation, a number or a unit."""
 _WORDS_IN_REACH = """
-abut afer aline aloe alow anther areed arras arter atter bean begun beings belive bing bings bother bought brig brigs
+abut afer agin aline aloe alow anther areed arras arter atter bean begun beings belive bing bings bought brig brigs
 calks carful cased cases casing cerated chanted chanting chare charte chose cokes cold compete competed compliant
 complin conduced cones conform conformed corse county coupe coveted crated crested curse decoded defail derail
 derailed derails descrive discus earing eery effet endure enfire ensue enure ether evens evet expedience fatner fiend
-fiends fining finings firms fond fored forked forks fried fund funding fundings geat gibes ging gong gret hard head
-heath heathy hells herd hoise hose identity incudes indicted indicting interset issus keels kids kins lager lare larve
-last lave laves layer lean leat lest leve lied loomed looming looms loos loved loving males manly mans marred mater
-medial mediation mediations mens menton meting mexical minuets moth moths naked neatly nerds noght norice odder pace
-paced panned panning pans pars patent patents pease pervious planed planing pone practive precious preciously preform
-preformed preforming preforms preset presets profess provable pubic quire quote rach rally rater rearing recommenced
-refereed relayed repot requite requited retuned revel reveled revels revers sage sart sate sated sation seeks seep
-sees sent serous shade shading shoed shoeing shoes sice sightly sill similary simular sine siser slent slep slighty
-snare snaring snowed snowing snows sory sowed sowing sown sows spet staged stages stare stared stares staring starred
-stars stat statin stating stats stave string stroy stull subnect suster taen tales tames teat teated teats teems terns
+fiends fining finings firms fond fored forked forks fried fund funding fundings geat gibes ging gong gret heath heathy
+hells hoise hose identity incudes indicted indicting interset issus keels kids kins lager lare larve last lave laves
+layer lean leat leve lied loomed looming looms loos loved loving males manly mans marred mater medial mediation
+mediations mens menton meting mexical minuets moth moths naked neatly nerds noght norice odder pace paced panned
+panning pans pars patent patents pease pervious planed planing pone practive precious preciously preform preformed
+preforming preforms preset presets profess provable pubic quire quote rach rally rater rearing recommenced refereed
+relayed repot requite requited retuned revel reveled revels revers sage sart sate sated sation seeks seep sees sent
+serous shade shading shoed shoeing shoes sice sightly sill similary simular sine siser slent slep slighty snare
+snaring snowed snowing snows sory sowed sowing sown sows spet staged stages stare stared stares staring starred stars
+stat statin stating stats stave string stroy stull subnect suster taen tales tames teat teated teats teems terns
 texted texting texts thee thins thong thongs three throughput tied ties tines ting tink tired toady tody tomes tose
 tough tret trough tying util wafer wager waking wales waling walling waned were wether wich wile winder wite witing
 woken woks wold wormed worming worms wrie wrote
@@ -187,7 +184,7 @@ def _is_one_slip(word: str, new: str) -> bool:
 
 _SHORT_WORDS = """
 add age ago aim air all an and any are arm as ask at ate bad be bed big bit box boy but buy by can car cry cup dad day
-did do dog dry due ear eat egg end eye far fat fed few fit for get go got gum gut had has he her him hip his hot how
+did do dog dry due ear eat egg end eye far fat fed few fit for get go got gum gut had has he her him hi hip his hot how
 ice if ill in is it its jaw job joy key kid lab law lay leg let lid lie lip lot low man may me men met mix mom mud mum
 my new no non nor not now nut odd of off oil old on one or our out own pay per pot pre pus put ran raw ray red rib rid
 rub run sac sad saw say see set sex she sit six sky so son sun tax tea ten the tie tip to toe too top try two up us
@@ -256,7 +253,7 @@ def _raised(token: str) -> str:
 
 def _raised_word(found: re.Match[str]) -> str:
     word = found[0]
-    is_ending = word == "s" and found.string[found.start() - 1] in "'’"
+    is_ending = len(word) < 3 and found.start() > 0 and found.string[found.start() - 1] in "'’"
     return word.upper() if word == "a" or is_ending or _changes_case(word) else word
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from random import Random
 from typing import NamedTuple
 
@@ -82,7 +82,8 @@ class _Kinds(NamedTuple):
     """Those of them that name letters."""
 
 
-def _kinds(choices: Sequence[str]) -> _Kinds:
+@lru_cache(maxsize=64)
+def _kinds(choices: tuple[str, ...]) -> _Kinds:
     """Sort the options by what they refer to.
 
     >>> _kinds(("Fever", "Cough", "Both A and B", "None of the above"))[:2]
@@ -273,7 +274,8 @@ _SECOND_BEST = _compiled(
     r"|should|would|could|may|might|largest|smallest|longest|shortest|highest|lowest|greatest|least|more|less|maximum|minimum"
     r"|maximal|minimal|important|characteristics?|diagnosis|management|treatment|treated|drug|risks?|complications?|factors?"
     r"|features?|signs?|symptoms?|findings?|effects?|associated|involved|causes?|caused|seen|shows?|part|true|correct|right"
-    r"|regarding|respect|statements?|estimate|stated|required|needed|\w+est)\b"
+    r"|regarding|respect|statements?|estimate|stated|required|needed|included?|includes|among|can|eliminate|useful"
+    r"|\w+est)\b"
 )
 """Words of questions whose correct option is the best of those listed: without it, the second best may be correct."""
 _NEGATIVE = _compiled(
