@@ -143,7 +143,7 @@ def test_a_value_that_a_formula_needs_is_removed(calculator: str, note: str, exp
 )
 def test_a_value_stays_if_the_text_tells_it_in_another_way(calculator: str, note: str) -> None:
     found = perturbed("key_finding_removed", measured(calculator, note), of="medcalc_bench")
-    assert found[1] == "The text may not tell the value in another way."
+    assert found[1] == "The text may not give the value in another way."
 
 
 def test_no_value_is_removed_if_the_data_does_not_say_what_is_needed() -> None:

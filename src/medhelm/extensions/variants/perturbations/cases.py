@@ -35,7 +35,7 @@ _OTHER_AGE = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PatientCase:
     """The description of one patient in a field of a prompt."""
 
     field: str
@@ -56,14 +56,14 @@ class Case:
     """Place of the noun in `text`."""
 
 
-def find_case(instance: Instance, benchmark: Benchmark) -> Case | None:
+def find_case(instance: Instance, benchmark: Benchmark) -> PatientCase | None:
     """Return the introduction of the only patient, such as "A 45-year-old man"; None without one, or with several."""
     found: list[tuple[str, str]] = []
     for name, text in prompt_fields(instance, benchmark):
         found += [(name, text)] * sum(1 for _ in _STATED_AGE.finditer(text))
     if len(found) != 1 or (match := _INTRODUCTION.search(found[0][1])) is None:
         return None
-    return Case(
+    return PatientCase(
         field=found[0][0],
         text=found[0][1],
         age=int(match["age"]) if (match["unit"] or "year").lower() in ("year", "yr") else 0,

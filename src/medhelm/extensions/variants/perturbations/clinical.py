@@ -102,7 +102,7 @@ _NEXT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class NoteSection:
     """A heading with the text below it."""
 
     name: str
@@ -113,18 +113,18 @@ class Section:
     """White space after it."""
 
 
-def sections(text: str) -> tuple[str, list[Section]]:
+def sections(text: str) -> tuple[str, list[NoteSection]]:
     """Return the text before the first heading, and the sections."""
     starts = [match.start(match.lastgroup or 0) for match in _HEADING.finditer(text)]
     found = []
     for start, end in pairwise([*starts, len(text)]):
         part = text[start:end]
         kept = part.rstrip()
-        found.append(Section(kept.partition(":")[0].strip().upper(), kept, part[len(kept) :]))
+        found.append(NoteSection(kept.partition(":")[0].strip().upper(), kept, part[len(kept) :]))
     return text[: starts[0]] if starts else text, found
 
 
-def _runs(found: Sequence[Section]) -> list[tuple[int, int]]:
+def _runs(found: Sequence[NoteSection]) -> list[tuple[int, int]]:
     """Return first and last + 1 of the runs of background sections that the heading after them ends."""
     runs: list[tuple[int, int]] = []
     start = 0
@@ -299,7 +299,7 @@ def _check_removed(original: Instance, changed: Instance, benchmark: Benchmark) 
             return "Nothing but values may be removed."
         rest = changed.fields[name]
         if needed is None or (len(kept) > 1 and needed.told.search(rest)):
-            return "The text may not tell the value in another way."
+            return "The text may not give the value in another way."
     return ""
 
 

@@ -13,7 +13,7 @@ from random import Random
 
 from medhelm.domain import Benchmark, Instance
 from medhelm.extensions.variants.perturbations.cases import (
-    Case,
+    PatientCase,
     answer_text,
     find_case,
     lexicon,
@@ -252,7 +252,7 @@ _AFTER_NOUN = re.compile(
 )
 
 
-def _race_words(case: Case) -> list[re.Match[str]]:
+def _race_words(case: PatientCase) -> list[re.Match[str]]:
     """Return the words for a race in the description of a patient."""
     return list(_RACE_WORD.finditer(case.text, case.age_span[1], case.noun_span[0]))
 
@@ -286,7 +286,7 @@ def _check_race(original: Instance, changed: Instance, benchmark: Benchmark) -> 
     return NO_OTHER_WORD if parts[0] != parts[1] else _origin_problem(original, benchmark, before)
 
 
-def _origin_problem(original: Instance, benchmark: Benchmark, case: Case) -> str:
+def _origin_problem(original: Instance, benchmark: Benchmark, case: PatientCase) -> str:
     """Return the rule against race, or a signal of it, that a case breaks; empty if none."""
     start, end = case.age_span[1], case.noun_span[0]
     instance = with_field(original, case.field, case.text[:start] + case.text[end:])
