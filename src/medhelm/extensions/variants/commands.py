@@ -113,12 +113,14 @@ def check(shared: Shared, /, benchmark: str, settings: Settings, format_: str) -
       medhelm variants check med_qa --data DIR --perturb typos,units
     """
     from medhelm.evaluation.session import open_selected
+    from medhelm.extensions.variants.expand import ALL
+    from medhelm.extensions.variants.perturbations import GROUPS
     from medhelm.extensions.variants.validity import validity, validity_json, validity_table
 
     (definition,) = load(shared, [benchmark])
-    rows = validity(
-        open_selected(definition, shared.data, replace(settings, perturb=())), settings.perturb, settings.seed
-    )
+    dataset = open_selected(definition, shared.data, replace(settings, perturb=()))
+    names = [member for name in settings.perturb if name != ALL for member in GROUPS.get(name, (name,))]
+    rows = validity(dataset, names, settings.seed)
     if format_ == "json":
         print_json(validity_json(rows))
     else:
