@@ -194,9 +194,8 @@ def robustness(
         print_json(report.as_json(found))
         return 0
     found = report.with_short_names(found)
-    if format_ in ("table", "md"):
-        for sentence in report.verdict(found):
-            click.echo(f"- {as_shown(sentence, format_, indent='  ')}")
+    if sentences := report.verdict(found) if format_ in ("table", "md") else []:
+        print_remarks(sentences, format_)
         click.echo()
     chosen = [name for name in report.tables(found) if tables in ("all", name)]
     click.echo(report.to_text(found, chosen[:1] if format_ == "csv" else chosen, format_), nl=False)
