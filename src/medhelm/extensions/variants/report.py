@@ -12,7 +12,7 @@ from medhelm.domain import Tier
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError
-from medhelm.extensions.variants.asked_runs import find_families
+from medhelm.extensions.variants.asked_runs import RunFamily, find_families
 from medhelm.extensions.variants.positions import PositionResult, position_result
 from medhelm.extensions.variants.prompt_results import (
     CERTAIN,
@@ -95,6 +95,10 @@ def robustness_report(
     if not families:
         on = f" on {listed(list(benchmarks))}" if benchmarks else ""
         raise MissingError(f"no finished run{on}. `medhelm run` starts one.")
+    return _report_of(families, margin, k)
+
+
+def _report_of(families: Sequence[RunFamily], margin: float = MARGIN, k: int | None = None) -> RobustnessReport:
     perturbations = tuple(one for family in families for one in perturbation_results(family, margin))
     return RobustnessReport(
         margin=margin,
@@ -464,13 +468,10 @@ def as_json(report: RobustnessReport) -> dict[str, Any]:
 
 def section(stores: Sequence[Path], options: BoardOptions) -> ResultSection | None:
     """Return the section for reports, cards and the site; None if nothing was asked in other ways."""
-    try:
-        report = robustness_report(stores, options.wanted, tier=options.tier)
-    except MissingError:
-        return None
-    if not report.has_variants:
-        return None
-    report = with_short_names(report)
+    families = find_families(stores, options.wanted, tier=options.tier)
+    if not any(one.repeats or one.perturbed or one.plain.is_variant for one in families):
+        return None  # before any record is read
+    report = with_short_names(_report_of(families))
     found = []
     for caption, fields, rows in tables(report).values():
         cells, headers, _ = table_of(fields, rows)
