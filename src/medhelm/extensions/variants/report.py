@@ -47,6 +47,9 @@ from medhelm.results.formats.tables import decimal, estimate_text, p_text, perce
 from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
 from medhelm.results.runs.selection import short_names
 
+MOST_COLUMNS = 9
+"""Most columns of a table in a section, which fit a sheet of paper; the least important ones are left out."""
+
 LISTED = 4
 """Most names in a sentence."""
 
@@ -246,15 +249,15 @@ PERTURBATION_FIELDS: list[Field[PerturbationResult]] = [
     Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark", text=lambda one: one.title),
     Field("perturbation", lambda one: one.perturbation, kind="text", heading="Perturbation"),
     Field("expectation", lambda one: one.expectation, kind="text", heading="Should give",
-          text=lambda one: REACTIONS[one.expectation], meaning="Correct reaction to the changed instances.", drop=2),
+          text=lambda one: REACTIONS[one.expectation], meaning="Correct reaction to the changed instances.", drop=1),
     Field("metric", lambda one: one.metric_title, kind="text"),
-    Field("original", lambda one: one.change.means[0], heading="Original", drop=5,
+    Field("original", lambda one: one.change.means[0], heading="Original", drop=2,
           meaning="Mean score of the originals, from 0 (worst) to 1 (best)."),
-    Field("perturbed", lambda one: one.change.means[1], heading="Perturbed", drop=4,
+    Field("perturbed", lambda one: one.change.means[1], heading="Perturbed", drop=3,
           meaning="Mean score of the same instances, changed."),
     Field("difference", lambda one: one.change, kind="interval", heading="Difference",
           meaning="Perturbed minus original."),
-    Field("n", lambda one: one.change.n, kind="whole number", heading="n", drop=3,
+    Field("n", lambda one: one.change.n, kind="whole number", heading="n", drop=4,
           meaning="Instances with both scores."),
     Field("n_missing", lambda one: one.change.n_missing, kind="whole number", heading="Missing", is_wide=True,
           meaning="Instances without one of the scores, which are left out."),
@@ -263,7 +266,7 @@ PERTURBATION_FIELDS: list[Field[PerturbationResult]] = [
           "scale."),
     Field("reads_answers", lambda one: one.reads_answers, kind="true or false"),
     Field("by_chance", lambda one: one.by_chance, kind="interval", missing="no repeats", heading="By chance",
-          hide_empty=True, drop=1, meaning="Share of the same instances whose answer changed in another sample of the "
+          hide_empty=True, drop=5, meaning="Share of the same instances whose answer changed in another sample of the "
           "original."),
     Field("excess", lambda one: one.excess, kind="interval", missing="no repeats", is_wide=True, heading="Excess",
           text=lambda one: _excess_text(one.excess), meaning="Share that changed beyond chance."),
@@ -474,8 +477,11 @@ def section(stores: Sequence[Path], options: BoardOptions) -> ResultSection | No
     report = with_short_names(_report_of(families))
     found = []
     for caption, fields, rows in tables(report).values():
-        cells, headers, _ = table_of(fields, rows)
-        found.append(SectionTable(caption=caption, headers=headers, rows=cells))
+        cells, headers, dropped = table_of(fields, rows)
+        left_out = dropped[: max(len(headers) - MOST_COLUMNS, 0)]
+        kept = [place for place, heading in enumerate(headers) if heading not in left_out]
+        cells = [[row[place] for place in kept] for row in cells]
+        found.append(SectionTable(caption=caption, headers=[headers[place] for place in kept], rows=cells))
     return ResultSection(
         key="robustness",
         title="Robustness",
