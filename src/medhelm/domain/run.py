@@ -320,7 +320,7 @@ class Run(Displayable):
 
     @property
     def setting(self) -> str:
-        """How the command asked all its instances, such as `prompt=terse, temperature=0.7`; empty for the usual way."""
+        """Way in which the command asked all its instances, such as `prompt=terse, temperature=0.7`; empty for the usual way."""
         return str(self.settings.get(SETTING) or "")
 
     @property
