@@ -28,7 +28,7 @@ def test_the_list_has_every_prompt_and_perturbation_with_its_reaction(medhelm: M
 def test_differences_of_a_prompt_are_shown_and_nothing_else_changes(medhelm: Medhelm, tmp_path: Path) -> None:
     show = ("variants", "show", make_benchmark(tmp_path, n=3), "q1")
     found = succeeded(medhelm(*show, "--perturb", "options_reversed", "--json")).json
-    assert found["perturb=options_reversed"][1:-1] == [
+    assert found["perturb=options_reversed"][1:] == [
         " Question number 1?", "-A. good", "-B. bad", "+A. bad", "+B. good", " Answer:",
     ]  # fmt: skip
     assert "number 1" in succeeded(medhelm(*show, "--prompt", "terse")).out
