@@ -45,7 +45,8 @@ case,patient_id,note,question,option_a,option_b,option_c,correct
 
 
 COMMAND = re.compile(
-    r"^    medhelm (agreement sample|(?:audit|benchmarks|models|data|import|export|runs|study) [a-z-]+|[a-z-]+) ?(.*)$",
+    r"^    medhelm (agreement sample|"
+    r"(?:audit|benchmarks|models|data|import|export|runs|study|variants) [a-z-]+|[a-z-]+) ?(.*)$",
     re.MULTILINE,
 )
 """A line that a reader may copy: the command, and the rest."""

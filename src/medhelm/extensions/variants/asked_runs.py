@@ -112,8 +112,8 @@ def _family(label: str, runs: Sequence[Run]) -> RunFamily | None:
         for run in sorted(runs, key=lambda run: (_selection(run) == _selection(plain), run.started))
         if run.variant
     }
-    by_sample = {run.settings[REPEAT]: run for run in latest.values() if REPEAT in run.settings}
     kinds = {name: name.partition("=") for name in latest}
+    by_sample = {run.settings[REPEAT]: run for name, run in latest.items() if kinds[name][0] == REPEAT}
     return RunFamily(
         model=plain.model + label,
         plain=plain,

@@ -113,12 +113,14 @@ def check(shared: Shared, /, benchmark: str, settings: Settings, format_: str) -
       medhelm variants check med_qa --data DIR --perturb typos,units
     """
     from medhelm.evaluation.session import open_selected
+    from medhelm.extensions.variants.expand import ALL
+    from medhelm.extensions.variants.perturbations import GROUPS
     from medhelm.extensions.variants.validity import validity, validity_json, validity_table
 
     (definition,) = load(shared, [benchmark])
-    rows = validity(
-        open_selected(definition, shared.data, replace(settings, perturb=())), settings.perturb, settings.seed
-    )
+    dataset = open_selected(definition, shared.data, replace(settings, perturb=()))
+    names = [member for name in settings.perturb if name != ALL for member in GROUPS.get(name, (name,))]
+    rows = validity(dataset, names, settings.seed)
     if format_ == "json":
         print_json(validity_json(rows))
     else:
@@ -192,9 +194,8 @@ def robustness(
         print_json(report.as_json(found))
         return 0
     found = report.with_short_names(found)
-    if format_ in ("table", "md"):
-        for sentence in report.verdict(found):
-            click.echo(f"- {as_shown(sentence, format_, indent='  ')}")
+    if sentences := report.verdict(found) if format_ in ("table", "md") else []:
+        print_remarks(sentences, format_)
         click.echo()
     chosen = [name for name in report.tables(found) if tables in ("all", name)]
     click.echo(report.to_text(found, chosen[:1] if format_ == "csv" else chosen, format_), nl=False)

@@ -139,4 +139,4 @@ def _lines(benchmark: Benchmark, instance: Instance) -> list[str]:
     prompt = render(benchmark, instance)
     lines = [line for message in prompt.messages for line in (f"[{message.role}]", *message.text.splitlines())]
     references = [f"reference{'' if one.correct else ' (wrong)'}: {one.text}" for one in instance.references]
-    return [*lines, *references]
+    return [*lines, *sorted(references)]  # their order follows that of the options

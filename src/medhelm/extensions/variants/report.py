@@ -12,7 +12,7 @@ from medhelm.domain import Tier
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError
-from medhelm.extensions.variants.asked_runs import find_families
+from medhelm.extensions.variants.asked_runs import RunFamily, find_families
 from medhelm.extensions.variants.positions import PositionResult, position_result
 from medhelm.extensions.variants.prompt_results import (
     CERTAIN,
@@ -46,6 +46,9 @@ from medhelm.results.formats.sections import ResultSection, SectionTable
 from medhelm.results.formats.tables import decimal, estimate_text, p_text, percent, with_interval
 from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
 from medhelm.results.runs.selection import short_names
+
+MOST_COLUMNS = 9
+"""Most columns of a table in a section, which fit a sheet of paper; the least important ones are left out."""
 
 LISTED = 4
 """Most names in a sentence."""
@@ -95,6 +98,10 @@ def robustness_report(
     if not families:
         on = f" on {listed(list(benchmarks))}" if benchmarks else ""
         raise MissingError(f"no finished run{on}. `medhelm run` starts one.")
+    return _report_of(families, margin, k)
+
+
+def _report_of(families: Sequence[RunFamily], margin: float = MARGIN, k: int | None = None) -> RobustnessReport:
     perturbations = tuple(one for family in families for one in perturbation_results(family, margin))
     return RobustnessReport(
         margin=margin,
@@ -242,15 +249,15 @@ PERTURBATION_FIELDS: list[Field[PerturbationResult]] = [
     Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark", text=lambda one: one.title),
     Field("perturbation", lambda one: one.perturbation, kind="text", heading="Perturbation"),
     Field("expectation", lambda one: one.expectation, kind="text", heading="Should give",
-          text=lambda one: REACTIONS[one.expectation], meaning="Correct reaction to the changed instances.", drop=2),
+          text=lambda one: REACTIONS[one.expectation], meaning="Correct reaction to the changed instances.", drop=1),
     Field("metric", lambda one: one.metric_title, kind="text"),
-    Field("original", lambda one: one.change.means[0], heading="Original", drop=5,
+    Field("original", lambda one: one.change.means[0], heading="Original", drop=2,
           meaning="Mean score of the originals, from 0 (worst) to 1 (best)."),
-    Field("perturbed", lambda one: one.change.means[1], heading="Perturbed", drop=4,
+    Field("perturbed", lambda one: one.change.means[1], heading="Perturbed", drop=3,
           meaning="Mean score of the same instances, changed."),
     Field("difference", lambda one: one.change, kind="interval", heading="Difference",
           meaning="Perturbed minus original."),
-    Field("n", lambda one: one.change.n, kind="whole number", heading="n", drop=3,
+    Field("n", lambda one: one.change.n, kind="whole number", heading="n", drop=4,
           meaning="Instances with both scores."),
     Field("n_missing", lambda one: one.change.n_missing, kind="whole number", heading="Missing", is_wide=True,
           meaning="Instances without one of the scores, which are left out."),
@@ -259,7 +266,7 @@ PERTURBATION_FIELDS: list[Field[PerturbationResult]] = [
           "scale."),
     Field("reads_answers", lambda one: one.reads_answers, kind="true or false"),
     Field("by_chance", lambda one: one.by_chance, kind="interval", missing="no repeats", heading="By chance",
-          hide_empty=True, drop=1, meaning="Share of the same instances whose answer changed in another sample of the "
+          hide_empty=True, drop=5, meaning="Share of the same instances whose answer changed in another sample of the "
           "original."),
     Field("excess", lambda one: one.excess, kind="interval", missing="no repeats", is_wide=True, heading="Excess",
           text=lambda one: _excess_text(one.excess), meaning="Share that changed beyond chance."),
@@ -464,17 +471,17 @@ def as_json(report: RobustnessReport) -> dict[str, Any]:
 
 def section(stores: Sequence[Path], options: BoardOptions) -> ResultSection | None:
     """Return the section for reports, cards and the site; None if nothing was asked in other ways."""
-    try:
-        report = robustness_report(stores, options.wanted, tier=options.tier)
-    except MissingError:
-        return None
-    if not report.has_variants:
-        return None
-    report = with_short_names(report)
+    families = find_families(stores, options.wanted, tier=options.tier)
+    if not any(one.repeats or one.perturbed or one.plain.is_variant for one in families):
+        return None  # before any record is read
+    report = with_short_names(_report_of(families))
     found = []
     for caption, fields, rows in tables(report).values():
-        cells, headers, _ = table_of(fields, rows)
-        found.append(SectionTable(caption=caption, headers=headers, rows=cells))
+        cells, headers, dropped = table_of(fields, rows)
+        left_out = dropped[: max(len(headers) - MOST_COLUMNS, 0)]
+        kept = [place for place, heading in enumerate(headers) if heading not in left_out]
+        cells = [[row[place] for place in kept] for row in cells]
+        found.append(SectionTable(caption=caption, headers=[headers[place] for place in kept], rows=cells))
     return ResultSection(
         key="robustness",
         title="Robustness",
