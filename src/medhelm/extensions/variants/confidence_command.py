@@ -362,7 +362,10 @@ def _remarks(calibrated: Sequence[CalibratedRun], graded: Sequence[str], silent:
         text = f"Scores of {listed(graded)} are grades and not right or wrong: their confidences are not compared."
         yield Remark("graded", "", text)
     if silent:
-        text = f"--logprobs brought no probability of an option for {listed(silent)}. `medhelm models check` says what a server gives."
+        text = (
+            f"--logprobs brought no probability of an option for {listed(silent)}. `medhelm models check` says what a "
+            "server gives."
+        )
         yield Remark("without_logprobs", "", text)
     missing = [
         f"{one.model} on {one.benchmark} ({one.source}) {one.n_without:,}" for one in calibrated if one.n_without
