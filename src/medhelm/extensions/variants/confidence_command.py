@@ -169,13 +169,14 @@ def confidence(
 
 def _write_diagram(file: Path, report: ConfidenceReport) -> None:
     """Write the reliability diagrams of a report. Raises: UserError."""
-    from medhelm.extensions.variants.reliability_diagram import MOST_PANELS, draw_reliability
+    from medhelm.extensions.variants.reliability_diagram import MOST_PANELS, ReliabilityPanel, draw_reliability
     from medhelm.io.folders import output_errors, write_file
 
     if not report.calibrated:
         raise UserError(f"--diagram {file}: no run has confidences to draw.")
     with output_errors(file, "file"):
-        write_file(file, str(draw_reliability(report.calibrated)))
+        panels = [ReliabilityPanel(one.model, f"{one.benchmark}, {one.source}", one.found) for one in report.calibrated]
+        write_file(file, str(draw_reliability(panels)))
     left_out = len(report.calibrated) - MOST_PANELS
     more = f" It shows the first {MOST_PANELS}; choose others with --model." if left_out > 0 else ""
     click.echo(f"{file} has a diagram for each run with confidences.{more}", err=True)
