@@ -169,13 +169,14 @@ def confidence(
 
 def _write_diagram(file: Path, report: ConfidenceReport) -> None:
     """Write the reliability diagrams of a report. Raises: UserError."""
-    from medhelm.extensions.variants.reliability_diagram import MOST_PANELS, draw_reliability
+    from medhelm.extensions.variants.reliability_diagram import MOST_PANELS, ReliabilityPanel, draw_reliability
     from medhelm.io.folders import output_errors, write_file
 
     if not report.calibrated:
         raise UserError(f"--diagram {file}: no run has confidences to draw.")
     with output_errors(file, "file"):
-        write_file(file, str(draw_reliability(report.calibrated)))
+        panels = [ReliabilityPanel(one.model, f"{one.benchmark}, {one.source}", one.found) for one in report.calibrated]
+        write_file(file, str(draw_reliability(panels)))
     left_out = len(report.calibrated) - MOST_PANELS
     more = f" It shows the first {MOST_PANELS}; choose others with --model." if left_out > 0 else ""
     click.echo(f"{file} has a diagram for each run with confidences.{more}", err=True)
@@ -362,7 +363,10 @@ def _remarks(calibrated: Sequence[CalibratedRun], graded: Sequence[str], silent:
         text = f"Scores of {listed(graded)} are grades and not right or wrong: their confidences are not compared."
         yield Remark("graded", "", text)
     if silent:
-        text = f"--logprobs brought no probability of an option for {listed(silent)}. `medhelm models check` says what a server gives."
+        text = (
+            f"--logprobs brought no probability of an option for {listed(silent)}. `medhelm models check` says what a "
+            "server gives."
+        )
         yield Remark("without_logprobs", "", text)
     missing = [
         f"{one.model} on {one.benchmark} ({one.source}) {one.n_without:,}" for one in calibrated if one.n_without

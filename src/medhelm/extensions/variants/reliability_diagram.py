@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from markupsafe import Markup
 
+from medhelm.analysis.confidence import ConfidenceCalibration
 from medhelm.results.formats.drawing import (
     FONT_SIZE,
     LinearScale,
@@ -21,9 +22,6 @@ from medhelm.results.formats.drawing import (
     picture,
     rect,
 )
-
-if TYPE_CHECKING:
-    from medhelm.extensions.variants.confidence_command import CalibratedRun
 
 MOST_PANELS, PER_ROW = 12, 3
 """Panels in one picture, and beside each other."""
@@ -42,38 +40,49 @@ TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _TITLE = "Reliability diagram"
 
 
-def draw_reliability(runs: Sequence[CalibratedRun]) -> Markup:
-    """Return an SVG picture of at most `MOST_PANELS` runs, in their order.
+class ReliabilityPanel(NamedTuple):
+    """The confidences of one run."""
+
+    title: str
+    """Name of the model."""
+    subtitle: str
+    """Benchmark and source of the confidences."""
+    found: ConfidenceCalibration
+    """Numbers with the curve to draw."""
+
+
+def draw_reliability(panels: Sequence[ReliabilityPanel]) -> Markup:
+    """Return an SVG picture of at most `MOST_PANELS` panels, in their order.
 
     Points on the diagonal are calibrated; below it, a model is surer than it is right. Whiskers are 95% intervals.
     """
-    shown = runs[:MOST_PANELS]
+    shown = panels[:MOST_PANELS]
     columns = min(PER_ROW, len(shown))
     panel_width, panel_height = LEFT + SIDE + RIGHT, TOP + SIDE + BOTTOM
     if not shown:
         return empty_picture(panel_width, title=_TITLE, description="No run has confidences.")
-    panels = [
-        element("g", _panel(run), transform=f"translate({(at % columns) * panel_width} {at // columns * panel_height})")
-        for at, run in enumerate(shown)
+    drawn = [
+        element("g", _drawn(one), transform=f"translate({(at % columns) * panel_width} {at // columns * panel_height})")
+        for at, one in enumerate(shown)
     ]
     rows = -(-len(shown) // columns)
     return picture(
-        columns * panel_width, rows * panel_height, *panels, title=_TITLE, description="; ".join(map(_in_words, shown))
+        columns * panel_width, rows * panel_height, *drawn, title=_TITLE, description="; ".join(map(_in_words, shown))
     )
 
 
-def _in_words(run: CalibratedRun) -> str:
+def _in_words(panel: ReliabilityPanel) -> str:
     """Return a panel as text."""
-    bins = ", ".join(f"{one.accuracy.value:.2f} right at {one.confidence:.2f}" for one in run.found.curve)
-    return f"{run.model} on {run.benchmark} ({run.source}): {bins}"
+    bins = ", ".join(f"{one.accuracy.value:.2f} right at {one.confidence:.2f}" for one in panel.found.curve)
+    return f"{panel.title}, {panel.subtitle}: {bins}"
 
 
-def _panel(run: CalibratedRun) -> Markup:
+def _drawn(panel: ReliabilityPanel) -> Markup:
     """Return the panel of one run: titles, axes, diagonal, and a point with its interval for each bin."""
     x, y = LinearScale(0, 1, LEFT, LEFT + SIDE), LinearScale(0, 1, TOP + SIDE, TOP)
     titles = [
-        label(LEFT, 18, run.model, width=SIDE, bold=True),
-        label(LEFT, 34, f"{run.benchmark}, {run.source}, ECE {run.found.ece.value:.3f}", width=SIDE, size=SMALL),
+        label(LEFT, 18, panel.title, width=SIDE, bold=True),
+        label(LEFT, 34, f"{panel.subtitle}, ECE {panel.found.ece.value:.3f}", width=SIDE, size=SMALL),
     ]
     grid = [line(x(tick), TOP, x(tick), TOP + SIDE) for tick in TICKS]
     grid += [line(LEFT, y(tick), LEFT + SIDE, y(tick)) for tick in TICKS]
@@ -83,10 +92,10 @@ def _panel(run: CalibratedRun) -> Markup:
     turned = f"translate(12 {TOP + SIDE / 2:.0f}) rotate(-90)"
     words.append(element("text", "accuracy", transform=turned, text_anchor="middle", font_size=SMALL))
     whiskers = [line(x(one.confidence), y(one.accuracy.low), x(one.confidence), y(one.accuracy.high), stroke_width=1.5)
-                for one in run.found.curve]  # fmt: skip
+                for one in panel.found.curve]  # fmt: skip
     points = [
-        circle(x(one.confidence), y(one.accuracy.value), max(2.5, LARGEST * (one.n / run.found.n) ** 0.5))
-        for one in run.found.curve
+        circle(x(one.confidence), y(one.accuracy.value), max(2.5, LARGEST * (one.n / panel.found.n) ** 0.5))
+        for one in panel.found.curve
     ]
     return Markup("").join(
         [
