@@ -40,7 +40,7 @@ the rest, which includes the randomness of completions."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSpread:
-    """PromptSpread of the means of one model over several prompts."""
+    """Spread of the means of one model over several prompts."""
 
     means: tuple[float, ...]
     """Mean under each prompt, over the instances that have a score under all of them."""
@@ -76,7 +76,7 @@ class PairOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankStability:
+class PromptRankStability:
     """Agreement of several prompts on the ranks of models."""
 
     kendalls_w: Estimate
@@ -164,7 +164,7 @@ def variance_parts(
 
 def rank_stability(
     scores: Floats, rng: np.random.Generator, *, clusters: Clusters = None, draws: int = DRAWS
-) -> RankStability:
+) -> PromptRankStability:
     """Measure whether the order of models survives a change of the prompt.
 
     Parameters: scores, shape (models, prompts, instances), nan if missing, at least two models and two prompts; higher
@@ -192,7 +192,7 @@ def rank_stability(
                 same_order=float(((signs > 0).all(axis=1) | (signs < 0).all(axis=1)).mean()),
             )
         )
-    return RankStability(kendalls_w=_estimate(w, ends, rows, n_left_out, "Kendall's W, bootstrap"), pairs=tuple(pairs))
+    return PromptRankStability(kendalls_w=_estimate(w, ends, rows, n_left_out, "Kendall's W, bootstrap"), pairs=tuple(pairs))
 
 
 def concordance(tables: Floats) -> Floats:
