@@ -33,7 +33,7 @@ from tests.support.cli import Medhelm, assert_refused, repeated, succeeded
 from tests.support.servers.openai import Server
 
 N = 6
-GENERIC = [name for name in PROMPTS if name not in ("few_shot", "helm")]
+GENERIC = [name for name in PROMPTS if name not in ("few_shot", "helm", "confidence")]
 
 # --- the final answer -------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from medhelm.domain import Benchmark, Run
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
-from medhelm.extensions.variants.confidence import ABSTAIN, CONFIDENCE
+from medhelm.extensions.variants.prompts.confidence import ABSTAIN, CONFIDENCE
 from medhelm.results.formats.fields import (
     Field,
     columns_of,

@@ -24,7 +24,9 @@ def expand(dataset: Dataset, settings: Settings) -> list[Dataset]:
     none of its instances; all of them in one message.
     """
     if settings.prompt:
-        dataset = dataset.varied(_chosen_prompt(dataset, settings))
+        from medhelm.extensions.variants.prompts import prompt_variant  # lazy: most commands use the usual prompt
+
+        dataset = dataset.varied(prompt_variant(settings.prompt, dataset, settings))
     found = [dataset, *(dataset.varied(_repeat(number)) for number in range(2, settings.repeat + 1))]
     errors = ErrorCollector()
     for name in dict.fromkeys(settings.perturb):
@@ -42,17 +44,6 @@ def _named(dataset: Dataset, name: str, seed: int) -> list[Dataset]:
         return [perturbed(dataset, name, seed)]
     every = [_applied(dataset, member, seed) for member in GROUPS[name]]
     return [one for one in every if one.n] or [perturbed(dataset, GROUPS[name][0], seed)]  # raises: none applies
-
-
-def _chosen_prompt(dataset: Dataset, settings: Settings) -> Variant:
-    """Return the variant that asks by the chosen prompt. Raises: as the functions that make it."""
-    from medhelm.extensions.variants.confidence import PROMPTS  # lazy: most commands use the usual prompt
-
-    if settings.prompt in PROMPTS:
-        return PROMPTS[settings.prompt](dataset, settings)
-    from medhelm.extensions.variants.prompts import prompt_variant
-
-    return prompt_variant(settings.prompt, dataset, settings)
 
 
 def _all_permitted(dataset: Dataset, seed: int) -> list[Dataset]:

@@ -89,6 +89,18 @@ def _helm(benchmark: Benchmark) -> PromptVariant:
     return helm_prompt(benchmark)
 
 
+def _confidence(benchmark: Benchmark) -> PromptVariant:
+    from medhelm.extensions.variants.prompts.confidence import confidence_prompt  # lazy, as all wordings in modules
+
+    return confidence_prompt(benchmark)
+
+
+def _abstain(benchmark: Benchmark) -> PromptVariant:
+    from medhelm.extensions.variants.prompts.confidence import abstain_prompt  # lazy, as above
+
+    return abstain_prompt(benchmark)
+
+
 _BUILT_IN = (
     BuiltInPrompt(
         name="chain_of_thought",
@@ -101,6 +113,18 @@ _BUILT_IN = (
         title="Few-shot",
         description="Shows five solved examples before each question, none of them evaluated.",
         of=_few_shot,
+    ),
+    BuiltInPrompt(
+        name="confidence",
+        title="Confidence",
+        description="Asks for a last line with the probability that the reply is correct.",
+        of=_confidence,
+    ),
+    BuiltInPrompt(
+        name="abstain",
+        title="Abstain",
+        description="Permits the reply that a question cannot be answered.",
+        of=_abstain,
     ),
     BuiltInPrompt(
         name="helm",
