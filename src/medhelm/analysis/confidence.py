@@ -8,7 +8,7 @@ larger than 0, the more the fewer instances there are. So the error that is show
 what chance adds, is the observed one; its interval holds the errors under which the observed one is no outlier. The
 sums of each bin are taken as normal, with the covariance between clusters, and true gaps as in proportion to those
 observed beyond chance or in all bins alike, whichever gives the wider interval. Simulated, it holds the true error in
-93 to 99% of samples of 60 to 1,000 instances. Other intervals are from resampled clusters.
+92 to 99% of samples of 60 to 1,000 instances. Other intervals are from resampled clusters.
 """
 
 from __future__ import annotations
