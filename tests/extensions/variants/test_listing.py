@@ -33,7 +33,7 @@ def test_differences_of_a_prompt_are_shown_and_nothing_else_changes(medhelm: Med
     ]  # fmt: skip
     assert "number 1" in succeeded(medhelm(*show, "--prompt", "terse")).out
     assert_refused(medhelm(*show), "name a variant")
-    assert_refused(medhelm(*show[:-1], "q9", "--perturb", "typos"), "no instance `q9`")
+    assert_refused(medhelm(*show[:-1], "q9", "--perturb", "options_reversed"), "no instance `q9`")
 
 
 def test_rules_are_checked_for_groups_of_perturbations(medhelm: Medhelm, tmp_path: Path) -> None:
