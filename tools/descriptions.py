@@ -152,8 +152,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "jury_coverage": "Share of the expected judgments that exist; NULL without a jury.",
     "unreadable": "True if the main metric finds no answer in the text; NULL if that is not known or does not apply.",
     "reasoning": "Text that the model wrote before its answer, or beside it; NULL for none. It is never scored.",
-    "token_logprobs": "Log-probabilities of tokens as JSON, `[[token, logprob, {alternative: logprob}], ...]`; NULL for "
-    "none.",
+    "token_logprobs": "Log-probabilities of tokens, as JSON: `[[token, logprob, {alternative: logprob}], ...]`.",
 }
 """Column of records.parquet -> meaning."""
 

@@ -158,8 +158,9 @@ def test_a_comparison_stops_at_the_budget_and_continues(medhelm: Medhelm, server
         "price": {"input": 1e3, "output": 1e3},
     }
     (tmp_path / "models.yaml").write_text(json.dumps({"priced": judge}), encoding="utf-8")
-    command = ("pairwise", benchmark, "--judge", "priced", "--models", tmp_path / "models.yaml")
-    command = (*command, "--store", tmp_path / "store", "--concurrency", "1", "--json")
+    models, store = tmp_path / "models.yaml", tmp_path / "store"
+    options = ("--models", models, "--store", store, "--concurrency", "1", "--json")
+    command = ("pairwise", benchmark, "--judge", "priced", *options)
     planned = succeeded(medhelm(*command, "--dry-run")).json
     sent = server.count
     stopped = medhelm(*command, "--max-cost", "7.9")

@@ -95,7 +95,7 @@ def known_perturbations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _right(body: Mapping[str, Any]) -> str:
     """Return the letter of the correct option."""
-    lines = body["messages"][-1]["content"].splitlines()
+    lines: list[str] = body["messages"][-1]["content"].splitlines()
     return next(line[0] for line in lines if line[1:].startswith(". right"))
 
 
@@ -323,7 +323,8 @@ def _paired(rng: np.random.Generator, n: int, lost: float, gained: float) -> tup
 
 
 def _verdicts(seed: int, n: int, lost: float, gained: float, margin: float, tries: int) -> list[str]:
-    rng, found = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    found: list[str] = []
     for _ in range(tries):
         before, after = _paired(rng, n, lost, gained)
         change = paired_change(after, before, None)
@@ -336,7 +337,8 @@ def test_equivalence_holds_its_level_and_the_stated_number_of_instances_its_powe
     at_the_margin = _verdicts(1, 300, 0.1, 0.05, 0.05, 600)
     assert at_the_margin.count("met") / 600 < 0.025 + 0.02
     assert at_the_margin.count("not met") / 600 < 0.025 + 0.02
-    change = paired_change(*reversed(_paired(np.random.default_rng(2), 4000, 0.05, 0.05)), None)
+    before, after = _paired(np.random.default_rng(2), 4000, 0.05, 0.05)
+    change = paired_change(after, before, None)
     assert change is not None
     needed = needed_for_equivalence(change, 0.05)
     assert needed is not None

@@ -6,7 +6,8 @@ import pytest
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.errors import UserError
-from medhelm.extensions.variants.expand import perturbed
+from medhelm.evaluation.settings import Settings
+from medhelm.extensions.variants.expand import expand
 from medhelm.extensions.variants.perturbations import perturbations
 from medhelm.extensions.variants.validity import validity, validity_json, validity_table
 from tests.support.benchmarks.library import SHIPPED, benchmark
@@ -23,13 +24,17 @@ def samples(name: str) -> Dataset:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_counts_agree_with_the_data_set_that_is_sent(name: str) -> None:
     dataset = samples(name)
+
+    def sent(perturbation: str) -> int:
+        return expand(dataset, Settings(perturb=(perturbation,), seed=3))[-1].n
+
     for row in validity(dataset, [], seed=3):
         if row.forbidden:
             with pytest.raises(UserError, match=row.forbidden.replace("(", r"\(")):
-                perturbed(dataset, row.perturbation, 3)
+                sent(row.perturbation)
             assert row.n_changed == 0
         elif row.n_valid:
-            assert perturbed(dataset, row.perturbation, 3).n == row.n_valid
+            assert sent(row.perturbation) == row.n_valid
         assert (row.benchmark, row.n) == (name, dataset.n)
         assert 0 <= row.n_valid <= row.n_changed <= row.n
         assert row.rate is None or row.rate == row.n_valid / row.n_changed

@@ -52,8 +52,9 @@ STATED = [
 
 
 def test_options_and_confidences_are_read_from_the_same_completions() -> None:
-    found = [(text, find_choice(text, *DRUGS), stated_confidence(text)) for text, _, _ in STATED]
-    assert found == [(text, option, pytest.approx(confidence)) for text, option, confidence in STATED]
+    for text, option, confidence in STATED:
+        assert find_choice(text, *DRUGS) == option, text
+        assert stated_confidence(text) == pytest.approx(confidence), text
 
 
 @pytest.mark.parametrize(

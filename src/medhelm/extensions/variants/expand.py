@@ -40,10 +40,13 @@ def _named(dataset: Dataset, name: str, seed: int) -> list[Dataset]:
     """Return the data set in the perturbation, or in those of the group, with this name. Raises: UserError."""
     if name == ALL:
         return _all_permitted(dataset, seed)
-    if name not in GROUPS:
-        return [perturbed(dataset, name, seed)]
-    every = [_applied(dataset, member, seed) for member in GROUPS[name]]
-    return [one for one in every if one.n] or [perturbed(dataset, GROUPS[name][0], seed)]  # raises: none applies
+    every = [_applied(dataset, member, seed) for member in GROUPS.get(name, (name,))]
+    if found := [one for one in every if one.n]:
+        return found
+    raise UserError(
+        f"{dataset.benchmark.name}: the perturbation `{name}` applies to none of its {dataset.n:,} instances. Leave it "
+        "out. Nothing was sent."
+    )
 
 
 def _all_permitted(dataset: Dataset, seed: int) -> list[Dataset]:
@@ -57,17 +60,6 @@ def _all_permitted(dataset: Dataset, seed: int) -> list[Dataset]:
 def _repeat(number: int) -> Variant:
     """Return the variant that requests a further completion of each prompt. `number`: from 2."""
     return Variant(name=f"repeat={number}", settings={VARIANT: f"repeat={number}", REPEAT: number})
-
-
-def perturbed(dataset: Dataset, name: str, seed: int) -> Dataset:
-    """Return the instances that a perturbation applies to, changed and checked. Raises: UserError if it has none."""
-    found = _applied(dataset, name, seed)
-    if not found.n:
-        raise UserError(
-            f"{dataset.benchmark.name}: the perturbation `{name}` applies to none of its "
-            f"{dataset.n:,} instances. Leave it out. Nothing was sent."
-        )
-    return found
 
 
 def _applied(dataset: Dataset, name: str, seed: int) -> Dataset:

@@ -192,7 +192,9 @@ def rank_stability(
                 same_order=float(((signs > 0).all(axis=1) | (signs < 0).all(axis=1)).mean()),
             )
         )
-    return PromptRankStability(kendalls_w=_estimate(w, ends, rows, n_left_out, "Kendall's W, bootstrap"), pairs=tuple(pairs))
+    return PromptRankStability(
+        kendalls_w=_estimate(w, ends, rows, n_left_out, "Kendall's W, bootstrap"), pairs=tuple(pairs)
+    )
 
 
 def concordance(tables: Floats) -> Floats:

@@ -224,6 +224,8 @@ def _contradicted(instance: Instance, benchmark: Benchmark, *, is_same_for_all: 
     pairs = [pair for template in (benchmark.prompt, benchmark.system) for pair in _PAIR.finditer(template)]
     if pairs and not (is_same_for_all and not benchmark.choice_columns and all(map(names_option, pairs))):
         return "The prompt says what the letters mean, in words that cannot be changed."
+    if pairs and instance.examples:
+        return "The solved examples say what the letters mean."
     if any(names_option(pair) for text in _texts(instance) for pair in _PAIR.finditer(text)):
         return "The question says what the letters mean."
     return ""
