@@ -1,4 +1,4 @@
-"""Change the content of a case: sentences without medical content, another order of sections, a value that is missing."""
+"""Change the content of a case: sentences without medical content, another order of sections, a missing value."""
 
 from __future__ import annotations
 
