@@ -64,17 +64,16 @@ def test_background_sections_change_their_order_and_nothing_else_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    "text",
     [
-        ("HISTORY OF PRESENT ILLNESS", "ALLERGIES"),  # of no use: a run of background sections needs an end
-        ("{next}: He is well.\nASSESSMENT: Bronchitis.", ""),  # the last section may hold anything
-        ("ALLERGIES: None. SOCIAL HISTORY:  He lives alone.\nREVIEW OF SYSTEMS: Negative.\n{next}", "GENERAL"),
+        "PLAN: Rest.\nALLERGIES: None.\nHABITS: None.",  # the last section may hold anything
+        "ALLERGIES: None.\nREVIEW OF SYSTEMS:\nGENERAL: Well.\nPLAN: Rest.",  # a part of the review
+        "ALLERGIES: None.\nPLAN: Rest.\nHABITS: None.\nPLAN: Rest.",
     ],
 )
-def test_sections_stay_without_a_certain_end(old: str, new: str) -> None:
-    text = NOTE.replace(old, new) if new != "ALLERGIES" else "ALLERGIES: None. HABITS: None."
+def test_sections_stay_without_a_certain_end(text: str) -> None:
     note = question(text, field="note", answer="Rest and fluids, and a visit in a week.")
-    assert perturbed("section_order", note, of="mtsamples") == ("", "") or "GENERAL" not in text
+    assert perturbed("section_order", note, of="mtsamples") == ("", "")
 
 
 @pytest.mark.parametrize(

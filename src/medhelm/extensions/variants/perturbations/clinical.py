@@ -1,4 +1,4 @@
-"""Change what a case tells: sentences without medical content, another order of sections, a value that is missing."""
+"""Change the content of a case: sentences without medical content, another order of sections, a missing value."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IRRELEVANT = (
     "The chart was printed on both sides of the page.",
     "A delivery of office supplies arrived that morning.",
 )
-"""Sentences that say nothing about a patient: no exposure, no symptom, no food, no animal, no travel, no cost."""
+"""Sentences that say nothing about a patient: no exposure, no symptom, no food, no animal, no trip, no cost."""
 N_SENTENCES = 2
 
 
@@ -195,7 +195,7 @@ class Input:
     """Pattern of anything else in the text that may tell the value, such as a result of it."""
 
     @property
-    def told(self) -> re.Pattern[str]:
+    def left_value(self) -> re.Pattern[str]:
         """Pattern of the value, or what may tell it, in a text from which it was removed."""
         gap = re.escape(NOT_RECORDED)
         parts = [rf"{gap}[^.\n]{{0,60}}\b(?:baseline|previous|prior|compar\w+|from|to)\b[^.\n]{{0,40}}\d"]
@@ -298,7 +298,7 @@ def _check_removed(original: Instance, changed: Instance, benchmark: Benchmark) 
         if removed is None or not all(re.match(r"\d", value) for value in removed.groups()):
             return "Nothing but values may be removed."
         rest = changed.fields[name]
-        if needed is None or (len(kept) > 1 and needed.told.search(rest)):
+        if needed is None or (len(kept) > 1 and needed.left_value.search(rest)):
             return "The text may not give the value in another way."
     return ""
 
@@ -329,4 +329,4 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         check=_check_removed,
     ),
 )
-"""Changes to what a case tells."""
+"""Changes to the content of a case."""

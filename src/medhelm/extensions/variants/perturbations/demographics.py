@@ -330,7 +330,7 @@ class AddedSentence:
     sentences: tuple[str, ...]
     """Sentences, one of which is drawn."""
     attribute: str
-    """What they say, and the list of words after which it may matter."""
+    """Attribute that they state: also the name of the list of words after which it may matter."""
     ages: range
     """Ages of patients of whom they may be said."""
     signals_origin: bool
