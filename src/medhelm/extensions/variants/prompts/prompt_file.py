@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from medhelm.benchmarks.prompts import check_snake_case
+from medhelm.benchmarks.schema import SnakeCase, Text
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, Problem
 from medhelm.extensions.variants.prompts.types import FewShot, PromptVariant, template_problems
@@ -23,16 +23,6 @@ MOST_EXAMPLES = 64
 """Maximum number of examples."""
 
 
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be empty.")
-    return text
-
-
-_Text = Annotated[str, AfterValidator(_not_blank)]
-_SnakeCase = Annotated[str, AfterValidator(check_snake_case)]
-
-
 class _Shape(BaseModel):
     """A strict mapping: no unknown keys, no conversions."""
 
@@ -43,8 +33,8 @@ class FewShotShape(_Shape):
     """`few_shot`: number and origin of the examples."""
 
     n: Annotated[int, Field(ge=1, le=MOST_EXAMPLES)] = 5
-    sample: _SnakeCase | None = None
-    file: _Text | None = None
+    sample: SnakeCase | None = None
+    file: Text | None = None
     seed: Annotated[int, Field(ge=0)] | None = None
     stratify: bool = False
 
@@ -58,12 +48,12 @@ class FewShotShape(_Shape):
 class PromptShape(_Shape):
     """The whole file."""
 
-    name: _SnakeCase
+    name: SnakeCase
     description: str = ""
-    system: _Text | None = None
-    prompt: _Text | None = None
+    system: Text | None = None
+    prompt: Text | None = None
     few_shot: FewShotShape | None = None
-    answer: _Text | None = None
+    answer: Text | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
 
 
