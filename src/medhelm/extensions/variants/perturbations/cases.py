@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from medhelm.benchmarks.prompts import placeholders
 from medhelm.domain import Benchmark, Instance
+from medhelm.extensions.variants.perturbations.texts import shown_fields
 
 Sex = Literal["male", "female", ""]
 """Sex that a case states; empty if it states none."""
@@ -80,14 +80,9 @@ def mentions_other_age(text: str) -> bool:
     return bool(_OTHER_AGE.search(text))
 
 
-@lru_cache(maxsize=64)
-def _field_names(prompt: str, system: str) -> frozenset[str]:
-    return frozenset(placeholders(prompt) | placeholders(system))
-
-
 def prompt_fields(instance: Instance, benchmark: Benchmark) -> Iterator[tuple[str, str]]:
     """Yield name and text of the fields that the prompt of a benchmark shows."""
-    shown = _field_names(benchmark.prompt, benchmark.system)
+    shown = shown_fields(benchmark)
     return ((name, text) for name, text in instance.fields.items() if name in shown)
 
 
