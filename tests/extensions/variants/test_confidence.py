@@ -20,7 +20,7 @@ from tests.support.benchmarks.choice import chat, make_benchmark, perfect, quest
 from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.servers.openai import Answer, Server
 
-N = 200
+N = 100
 
 
 def is_right(number: int) -> bool:
@@ -123,10 +123,10 @@ def test_token_probabilities_are_asked_for_on_request_only_and_kept(
     medhelm: Medhelm, tmp_path: Path, server: Server
 ) -> None:
     server.answer_with(with_logprobs)
-    run = ("run", make_benchmark(tmp_path, n=N), "--model", server.model("m"), "--store", tmp_path / "s", "--json")
+    run = ("run", make_benchmark(tmp_path, n=20), "--model", server.model("m"), "--store", tmp_path / "s", "--json")
     succeeded(medhelm(*run))
     assert not any("logprobs" in body for body in server.bodies)
-    assert succeeded(medhelm(*run, "--logprobs")).json["requests_sent"] == N, "other requests"
+    assert succeeded(medhelm(*run, "--logprobs")).json["requests_sent"] == 20, "other requests"
     assert succeeded(medhelm(*run, "--logprobs")).json["requests_sent"] == 0, "they are in the cache"
     assert succeeded(medhelm(*run)).json["requests_sent"] == 0, "what was bought before is valid"
     succeeded(medhelm(*run, "--logprobs", "--fresh"))
