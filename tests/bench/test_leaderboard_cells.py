@@ -11,7 +11,8 @@ from bench.table import Row
 from bench.tools.leaderboard_store import Size, list_runs, write
 from bench.workloads import leaderboard as workload
 from medhelm.domain import RULES
-from medhelm.storage.runs import RECORD_COLUMNS, read_record, read_scores
+from medhelm.storage.run_scores import read_scores
+from medhelm.storage.runs import RECORD_COLUMNS, read_record
 from tests.support.bench_rows import measured
 from tests.support.values import present
 

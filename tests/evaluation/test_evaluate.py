@@ -18,7 +18,8 @@ from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.runs import load_runs, read_records, read_scores
+from medhelm.storage.run_scores import read_scores
+from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number, rows
 from tests.support.benchmarks.definitions import write_rows

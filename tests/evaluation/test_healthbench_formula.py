@@ -22,7 +22,7 @@ from medhelm.evaluation.settings import Settings
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.leaderboard_view import as_json
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.runs import read_scores
+from medhelm.storage.run_scores import read_scores
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.definitions import write_rows
 from tests.support.benchmarks.judged import is_judge, jury, mock

@@ -20,7 +20,8 @@ from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
 from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
 from medhelm.storage.judgments import read_explanations, read_judgments, read_replies
-from medhelm.storage.runs import load_runs, read_columns, read_scores
+from medhelm.storage.run_scores import read_scores
+from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import (

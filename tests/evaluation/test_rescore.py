@@ -18,7 +18,8 @@ from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
 from medhelm.results.comparable import select_runs
 from medhelm.storage.damage import DamagedRunWarning
 from medhelm.storage.judgments import read_replies
-from medhelm.storage.runs import load_runs, read_columns, read_records, read_scores
+from medhelm.storage.run_scores import read_scores
+from medhelm.storage.runs import load_runs, read_columns, read_records
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, grades_of, is_judge, jury, mock, open_benchmark

@@ -26,7 +26,7 @@ from medhelm.domain import (
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io import folders as output_folder
 from medhelm.storage.damage import no_damaged_runs
-from medhelm.storage.run_scores import read_all
+from medhelm.storage.run_scores import read_all, read_scores
 from medhelm.storage.runs import (
     RunWriter,
     load_runs,
@@ -36,7 +36,6 @@ from medhelm.storage.runs import (
     read_prompt_digests,
     read_record,
     read_records,
-    read_scores,
     write_prompts,
 )
 from medhelm.storage.store import Store, create, open_store

@@ -13,8 +13,8 @@ from medhelm.analysis import means as threads
 from medhelm.domain import Run
 from medhelm.errors import StoreError
 from medhelm.storage import run_scores
-from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import load_runs, read_columns, read_scores
+from medhelm.storage.run_scores import read_all, read_scores
+from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.stores import make_store
 

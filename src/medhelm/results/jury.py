@@ -60,7 +60,8 @@ from medhelm.results.spending import repriced
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.damage import intact_runs, leave_out
 from medhelm.storage.judgments import mean_grades, read_judgments
-from medhelm.storage.runs import RunScores, load_runs, read_columns, score_column
+from medhelm.storage.run_scores import RunScores
+from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import DamagedRunError, open_store
 
 if TYPE_CHECKING:

@@ -52,8 +52,8 @@ from medhelm.results.spending import repriced
 from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.damage import intact_runs, leave_out
 from medhelm.storage.ratings import ratings_names
-from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import RunScores, read_baseline
+from medhelm.storage.run_scores import RunScores, read_all
+from medhelm.storage.runs import read_baseline
 from medhelm.storage.store import DamagedRunError, Store, open_store
 
 if TYPE_CHECKING:

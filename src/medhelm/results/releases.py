@@ -50,8 +50,7 @@ from medhelm.storage.releases import (
     release_signer,
     write_release,
 )
-from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import RunScores
+from medhelm.storage.run_scores import RunScores, read_all
 from medhelm.storage.store import open_store, stored_folder
 
 CURRENT = "current"

@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby, pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 
 from medhelm.analysis.means import in_threads
 from medhelm.domain import (
@@ -45,8 +46,6 @@ from medhelm.storage.derived_files import (
 from medhelm.storage.judgments import JUDGMENT_COLUMNS, SUBSCORES, completion_of, iter_replies, read_rows
 from medhelm.storage.runs import (
     RECORDS,
-    CodedTexts,
-    RunScores,
     parts_column,
     read_records,
     records_file,
@@ -150,6 +149,78 @@ def read_judged(run: Run) -> dict[str, JudgedCompletion]:
     for instance_id, subscores in read_rows(run, SUBSCORES, "instance_id, subscores"):
         of(instance_id).subscores.update(json.loads(subscores))
     return found
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+class CodedTexts(Sequence[str]):
+    """Texts of which few are different, as numbers of their places in a list."""
+
+    def __init__(self, codes: np.ndarray, names: Sequence[str]) -> None:
+        """Parameters: codes, shape (n,), place of each text in `names`."""
+        self.codes, self.names = codes, names
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> CodedTexts: ...
+    def __getitem__(self, place: int | slice) -> str | CodedTexts:
+        """Return one text, or some."""
+        if isinstance(place, slice):
+            return CodedTexts(self.codes[place], self.names)
+        return self.names[int(self.codes[place])]
+
+    def among(self, texts: Collection[str]) -> np.ndarray:
+        """Return which texts are among some others: shape (n,)."""
+        import numpy as np
+
+        found: np.ndarray = np.array([name in texts for name in self.names], dtype=bool)[self.codes]
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunScores:
+    """Scores of a run by one metric and rule, in the order of its instances.
+
+    Runs of a benchmark on the same instances share one list of ids and one of clusters.
+    """
+
+    ids: Sequence[str]
+    """Instance ids."""
+    values: np.ndarray
+    """Score of each instance, nan if missing; shape (n,)."""
+    clusters: Sequence[str] | None
+    """Cluster of each instance, "" for none; None if no instance has a cluster."""
+    parts: Sequence[Parts] | None
+    """Contribution of each instance to the metric; None if the metric is the mean of the scores."""
+    failure_codes: CodedTexts | None = None
+    """Code of the failure of each instance, "" for none; None if no instance failed, or it was not read."""
+    seconds: np.ndarray | None = None
+    """Seconds of each request whose completion arrived, nan for batches and unknown times; None if it was not read."""
+
+
+def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
+    """Read the scores of a run by one metric and rule."""
+    import numpy as np
+
+    column, parts = score_column(metric, rule), parts_column(metric, rule)
+    records = f"read_parquet({records_file(run)})"
+    with connect() as connection:
+        known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {records}").fetchall()]
+        wanted = ["instance_id", column, "cluster", *([parts] if parts in known else [])]
+        columns = ", ".join(map(sql_name, wanted))
+        rows = connection.execute(f"SELECT {columns} FROM {records} ORDER BY position").fetchall()
+    ids, values, clusters, *pooled = zip(*rows, strict=True) if rows else ((), (), ())
+    return RunScores(
+        ids=list(ids),
+        values=np.array([np.nan if v is None else v for v in values], dtype=float),
+        clusters=list(clusters) if any(clusters) else None,
+        parts=[json.loads(text or "{}") for text in pooled[0]] if pooled else None,
+    )
 
 
 # --- score file -------------------------------------------------------------------------------------------------------

@@ -12,14 +12,13 @@ import json
 import os
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from medhelm.domain import JURY, RULES, ConstantBaseline, Instance, Parts, Prompt, Record, Rule, Run, Shard
+from medhelm.domain import JURY, RULES, ConstantBaseline, Instance, Prompt, Record, Rule, Run, Shard
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.files import error_class, is_database_disk_error, read_confidential, reason
 from medhelm.io.folders import delete_folder, write_confidential
@@ -29,7 +28,7 @@ from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, comple
 from medhelm.storage.store import NAME, DamagedRunError, Store, new_folder, read_run, stored_folder, write_run
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 
 RECORD_COLUMNS: Mapping[str, str] = {
@@ -249,75 +248,6 @@ def run_metrics(run: Run) -> list[str]:
     """Return the metrics of a run, the main one first."""
     names = [metric for by_metric in run.estimates.values() for metric in by_metric]
     return list(dict.fromkeys([run.main_metric, *names]))
-
-
-class CodedTexts(Sequence[str]):
-    """Texts of which few are different, as numbers of their places in a list."""
-
-    def __init__(self, codes: np.ndarray, names: Sequence[str]) -> None:
-        """Parameters: codes, shape (n,), place of each text in `names`."""
-        self.codes, self.names = codes, names
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> CodedTexts: ...
-    def __getitem__(self, place: int | slice) -> str | CodedTexts:
-        """Return one text, or some."""
-        if isinstance(place, slice):
-            return CodedTexts(self.codes[place], self.names)
-        return self.names[int(self.codes[place])]
-
-    def among(self, texts: Collection[str]) -> np.ndarray:
-        """Return which texts are among some others: shape (n,)."""
-        import numpy as np
-
-        found: np.ndarray = np.array([name in texts for name in self.names], dtype=bool)[self.codes]
-        return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RunScores:
-    """Scores of a run by one metric and rule, in the order of its instances.
-
-    Runs of a benchmark on the same instances share one list of ids and one of clusters.
-    """
-
-    ids: Sequence[str]
-    """Instance ids."""
-    values: np.ndarray
-    """Score of each instance, nan if missing; shape (n,)."""
-    clusters: Sequence[str] | None
-    """Cluster of each instance, "" for none; None if no instance has a cluster."""
-    parts: Sequence[Parts] | None
-    """Contribution of each instance to the metric; None if the metric is the mean of the scores."""
-    failure_codes: CodedTexts | None = None
-    """Code of the failure of each instance, "" for none; None if no instance failed, or it was not read."""
-    seconds: np.ndarray | None = None
-    """Seconds of each request whose completion arrived, nan for batches and unknown times; None if it was not read."""
-
-
-def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
-    """Read the scores of a run by one metric and rule."""
-    import numpy as np
-
-    column, parts = score_column(metric, rule), parts_column(metric, rule)
-    with connect() as connection:
-        known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {_records(run)}").fetchall()]
-        wanted = ["instance_id", column, "cluster", *([parts] if parts in known else [])]
-        rows = connection.execute(
-            f"SELECT {', '.join(map(sql_name, wanted))} FROM {_records(run)} ORDER BY position"
-        ).fetchall()
-    ids, values, clusters, *pooled = zip(*rows, strict=True) if rows else ((), (), ())
-    return RunScores(
-        ids=list(ids),
-        values=np.array([np.nan if v is None else v for v in values], dtype=float),
-        clusters=list(clusters) if any(clusters) else None,
-        parts=[json.loads(text or "{}") for text in pooled[0]] if pooled else None,
-    )
 
 
 def read_columns(run: Run, names: Sequence[str] | None = None) -> dict[str, list[Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from medhelm.results.runs.cells import cell_of, column_of
-from medhelm.storage.runs import CodedTexts, RunScores
+from medhelm.storage.run_scores import CodedTexts, RunScores
 from tests.support.benchmarks.choice import chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server

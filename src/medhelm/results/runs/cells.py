@@ -40,13 +40,8 @@ from medhelm.scoring.metric import Metric, apply, wrong_parts
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage import judgments, runs
 from medhelm.storage.privacy import Pseudonyms
-from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import (
-    CodedTexts,
-    RunScores,
-    read_columns,
-    read_references,
-)
+from medhelm.storage.run_scores import CodedTexts, RunScores, read_all
+from medhelm.storage.runs import read_columns, read_references
 from medhelm.storage.store import Store, open_store, stored_folder
 
 UNKNOWN = "unknown"

@@ -45,8 +45,7 @@ from medhelm.results.formats.tables import Columns, Value, estimate_text, render
 from medhelm.results.runs.lowest_grades import with_floors, without_judges_as_worst
 from medhelm.storage.damage import prompt_errors
 from medhelm.storage.judgments import read_rows
-from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import RunScores
+from medhelm.storage.run_scores import RunScores, read_all
 from medhelm.storage.store import Store, stored_folder
 
 V = TypeVar("V")

@@ -30,7 +30,7 @@ from medhelm.results.formats.fields import (
 )
 from medhelm.results.formats.tables import estimate_text, p_text, percent, percentages
 from medhelm.storage.judgments import criterion_means
-from medhelm.storage.runs import RunScores, read_scores
+from medhelm.storage.run_scores import RunScores, read_scores
 
 T = TypeVar("T")
 """A result with a difference."""

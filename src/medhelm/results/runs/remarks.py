@@ -28,8 +28,8 @@ from medhelm.results.runs import view as report
 from medhelm.results.runs.cells import cell_of, column_of, subgroup_means
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.imported import compares_with_target
-from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import RunScores, load_runs, load_shards, read_columns, read_scores, score_column
+from medhelm.storage.run_scores import RunScores, read_all, read_scores
+from medhelm.storage.runs import load_runs, load_shards, read_columns, score_column
 from medhelm.storage.store import open_store
 
 _NAMED = 5

@@ -39,7 +39,8 @@ from medhelm.extensions.paper.reference_filter.report import (
 from medhelm.results.comparable import left_out_remarks, select_runs
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.damage import intact_runs
-from medhelm.storage.runs import load_runs, read_scores
+from medhelm.storage.run_scores import read_scores
+from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create, open_store
 
 __all__ = ["FilterResult", "filter_references", "filterable"]

@@ -14,7 +14,7 @@ from medhelm.domain import JURY, Run
 from medhelm.extensions.study.instruments import RUBRIC
 from medhelm.extensions.study.types import Instrument, InstrumentForm
 from medhelm.storage.ratings import StoredRatings, stored_ratings
-from medhelm.storage.runs import read_scores
+from medhelm.storage.run_scores import read_scores
 from medhelm.storage.store import Store
 
 LEAST_GRADES = 10
