@@ -31,7 +31,8 @@ from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.requests import Sampling, model_request
 from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
-from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
+from medhelm.evaluation.settings import Evaluation, Settings
+from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.models.providers.errors import classify_error, parse_error
 from medhelm.models.providers.openai import SERVICE
 from medhelm.results.leaderboard import leaderboard

@@ -19,7 +19,7 @@ from medhelm.evaluation.rescore import (
     with_data,
 )
 from medhelm.evaluation.session import EvaluationSetup
-from medhelm.evaluation.settings import JuryChange
+from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_columns, read_records

@@ -18,7 +18,8 @@ from medhelm.evaluation.plan import make_plan
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
-from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
+from medhelm.evaluation.settings import Evaluation, Settings
+from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.storage.judgments import read_explanations, read_judgments, read_replies
 from medhelm.storage.run_scores import read_scores
 from medhelm.storage.runs import load_runs, read_columns

@@ -9,7 +9,8 @@ from typing import Any
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
-from medhelm.evaluation.settings import JuryChange, Settings
+from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.results.leaderboard import leaderboard
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.releases import reported_models

@@ -14,7 +14,8 @@ from medhelm.errors import UserError
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
-from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
+from medhelm.evaluation.settings import Evaluation, Settings
+from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.results.comparable import select_runs
 from medhelm.storage.damage import DamagedRunWarning
 from medhelm.storage.judgments import read_replies

@@ -11,7 +11,8 @@ import pytest
 from medhelm.domain import Jury, Model, Shard
 from medhelm.domain.option_fields import option_of
 from medhelm.domain.variant import setting_in_words
-from medhelm.evaluation.settings import MEASUREMENT, Settings, repeating_words, settings_of, stored_settings
+from medhelm.evaluation.settings import MEASUREMENT, Settings, stored_settings
+from medhelm.evaluation.stored_settings import repeating_words, settings_of
 
 OTHER: dict[str, Any] = {
     "rubric": "extended", "verification_codes": False, "limit": 3, "subset": 4, "seed": 5, "sample": "all",

@@ -21,7 +21,8 @@ from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
-from medhelm.evaluation.settings import Evaluation, JuryChange, Settings
+from medhelm.evaluation.settings import Evaluation, Settings
+from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.results.cost import make_bill
 from medhelm.results.options import Pricing
 from medhelm.scoring.metrics import METRIC_NAMES

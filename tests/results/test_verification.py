@@ -21,7 +21,8 @@ from medhelm.errors import UserError
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.rescore import rejudge, unknown_benchmarks
 from medhelm.evaluation.session import EvaluationSetup
-from medhelm.evaluation.settings import JuryChange, Settings
+from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.extensions.exchange.helm.importer import import_helm
 from medhelm.io.parquet import connect, sql_text
 from medhelm.results.options import BoardOptions

@@ -15,7 +15,8 @@ from medhelm.cli import shell_completion
 from medhelm.cli.global_options import PATH, Command, Shared
 from medhelm.cli.printing import warn
 from medhelm.domain.option_fields import Option, option, option_of
-from medhelm.evaluation.settings import JuryOptions, Settings
+from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.stored_settings import JuryOptions
 from medhelm.results.options import BoardOptions, RunFilter
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])

@@ -27,7 +27,8 @@ from medhelm.domain.benchmark import STANDARD, is_rubric_file
 from medhelm.domain.option_fields import option
 from medhelm.domain.text import listed
 from medhelm.errors import ConfigError, ErrorCollector, UserError
-from medhelm.evaluation.settings import JuryChange, JuryOptions, Settings
+from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.stored_settings import JuryChange, JuryOptions
 from medhelm.io.plugins import IMPORTERS, from_extension
 from medhelm.results.options import FILTER_FLAGS, BoardOptions
 

@@ -61,7 +61,8 @@ from medhelm.evaluation.session import (
     with_rubric,
     without_deleted,
 )
-from medhelm.evaluation.settings import RUBRIC_FILE, Evaluation, JuryChange, Settings, measured_as, settings_of
+from medhelm.evaluation.settings import RUBRIC_FILE, Evaluation, Settings
+from medhelm.evaluation.stored_settings import JuryChange, measured_as, settings_of
 from medhelm.io.plugins import VARIANTS, from_extension
 from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric, group_parts

@@ -26,7 +26,7 @@ from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import AS_WORST, CAUSED_BY_MODEL
 from medhelm.domain.text import listed
 from medhelm.errors import UserError
-from medhelm.evaluation.settings import repeating_words
+from medhelm.evaluation.stored_settings import repeating_words
 from medhelm.io.folders import check_export, new_export, output_errors, write_file
 from medhelm.io.http.hosts import host_of, is_inside, is_loopback
 from medhelm.results.card_view import (

@@ -19,7 +19,8 @@ from medhelm.domain.option_fields import words
 from medhelm.domain.result import LeftOut, Remark, Remedy
 from medhelm.domain.text import listed, plural
 from medhelm.domain.variant import asked_in_words
-from medhelm.evaluation.settings import RUBRIC_FILE, JuryOptions, Settings, jury_options, repeating_words, settings_of
+from medhelm.evaluation.settings import RUBRIC_FILE, Settings
+from medhelm.evaluation.stored_settings import JuryOptions, jury_options, repeating_words, settings_of
 from medhelm.models.model_names import plain_name
 from medhelm.storage.runs import read_prompt_digests
 from medhelm.storage.store import Store

@@ -37,7 +37,8 @@ from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.evaluation.recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.rescore import rescored, stored_dataset
 from medhelm.evaluation.session import EvaluationSetup, with_rubric, without_deleted
-from medhelm.evaluation.settings import RUBRIC_FILE, JuryChange, Settings
+from medhelm.evaluation.settings import RUBRIC_FILE, Settings
+from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.io.folders import temporary_folder
 from medhelm.models.prices import price_of
 from medhelm.results.formats.fields import plain_json

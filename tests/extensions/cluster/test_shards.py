@@ -17,7 +17,8 @@ from medhelm.domain import Benchmark, Jury, Model, Run, Shard
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.rescore import rejudge
 from medhelm.evaluation.session import EvaluationSetup
-from medhelm.evaluation.settings import JuryChange, Settings
+from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.extensions.cluster import shards
 from medhelm.extensions.cluster.shards import complete_runs, find_shards, merge_shards
 from medhelm.models.catalog import find_models

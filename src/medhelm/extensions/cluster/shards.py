@@ -34,7 +34,7 @@ from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.recorder import RunRecorder
-from medhelm.evaluation.settings import repeating_words
+from medhelm.evaluation.stored_settings import repeating_words
 from medhelm.io.files import file_mode, open_file
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader

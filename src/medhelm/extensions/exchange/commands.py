@@ -241,7 +241,8 @@ def _rescored(shared: Shared, done: ImportSummary, *, only_unscored: bool = Fals
     from medhelm.cli.progress import progress_listener
     from medhelm.evaluation.rescore import library_of, rescored, unknown_benchmarks
     from medhelm.evaluation.session import EvaluationSetup
-    from medhelm.evaluation.settings import JuryChange, Settings
+    from medhelm.evaluation.settings import Settings
+    from medhelm.evaluation.stored_settings import JuryChange
     from medhelm.storage.store import open_store
 
     store = open_store(shared.store)

@@ -15,7 +15,8 @@ from medhelm.cli.printing import as_shown, print_json, print_remarks, warn
 from medhelm.cli.run import find_judges, note_jury, print_plan
 from medhelm.domain.option_fields import option
 from medhelm.errors import UserError
-from medhelm.evaluation.settings import JuryOptions, Settings
+from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.stored_settings import JuryOptions
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Jury

@@ -32,7 +32,8 @@ from medhelm.evaluation.session import (
     open_session,
     with_prices,
 )
-from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, JuryChange, StopReason, measured_as, settings_of
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, StopReason
+from medhelm.evaluation.stored_settings import JuryChange, measured_as, settings_of
 from medhelm.extensions.pairwise.files import ComparingJudge, PairwiseComparison, StoredPair, write_comparison
 from medhelm.extensions.pairwise.prompts import PREFERRED, VERSION, PairVerdict, pair_prompt, read_verdict
 from medhelm.models.client import Client, ModelUnusable

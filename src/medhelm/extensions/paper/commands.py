@@ -26,7 +26,8 @@ from medhelm.cli.printing import print_json, warn
 from medhelm.cli.run import find_judges
 from medhelm.domain.option_fields import option
 from medhelm.errors import ErrorCollector
-from medhelm.evaluation.settings import JuryOptions, Settings
+from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.stored_settings import JuryOptions
 from medhelm.results.options import BoardOptions, DocumentOptions, SourceOptions
 
 if TYPE_CHECKING:

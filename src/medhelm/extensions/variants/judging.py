@@ -15,7 +15,7 @@ from random import Random
 from medhelm.domain import Benchmark, Instance, Run
 from medhelm.domain.variant import JUDGE_SAMPLE, JUDGED, VARIANT, Variant
 from medhelm.errors import ErrorCollector, UserError, suggestion
-from medhelm.evaluation.settings import JuryChange
+from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.io.plugins import lazy_regex
 
 ALL = "all"

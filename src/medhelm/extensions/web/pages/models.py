@@ -15,7 +15,7 @@ from medhelm.analysis.leaderboard.cells import DECIMALS, Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.analysis.planned_cost import CompletionUse, pooled_use
 from medhelm.domain import Estimate, Run
-from medhelm.evaluation.settings import repeating_words
+from medhelm.evaluation.stored_settings import repeating_words
 from medhelm.extensions.web.marks import column_scale, interval_mark
 from medhelm.extensions.web.page import PageRequest, missing_page
 from medhelm.extensions.web.pages.leaderboard import marks_of
