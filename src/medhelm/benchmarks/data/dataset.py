@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from medhelm.benchmarks.data.instances import InstanceReader, n_characters
-from medhelm.benchmarks.data.sample_rows import SAMPLE_SOURCE, sample_rows
 from medhelm.benchmarks.data.sampling import (
     EVERY_INSTANCE,
     InstanceSelection,
@@ -261,6 +260,8 @@ def open_dataset(
     benchmark = with_own_data(benchmark) if own_data else benchmark
     chosen = named_sample(benchmark, options.sample)
     if tier == "sample":
+        from medhelm.benchmarks.data.sample_rows import SAMPLE_SOURCE, sample_rows  # lazy: only invented rows need it
+
         chosen = SampleRule(variant=chosen.variant, last_answer=chosen.last_answer)
         _check_links(benchmark, SAMPLE_SOURCE, benchmark.folder)
         checksums = check_files(SAMPLE_SOURCE, benchmark.folder)
