@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from medhelm.errors import MissingError, StoreError, UserError
-from medhelm.results.gate import GateOptions, gate, notes
+from medhelm.results.formats.gate import notes
+from medhelm.results.gate import GateOptions, gate
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import freeze
 from medhelm.storage.damage import DamagedRunWarning

@@ -56,9 +56,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "report": ("paper", "Write the paper's tables and figures."),
     },
     "Judges": {
-        "jury": ("results:jury", "Measure the quality of the judges."),
+        "jury": ("judges:jury", "Measure the quality of the judges."),
         "pairwise": ("pairwise", "Have judges compare completions in pairs."),
-        "agreement": ("results:agreement", "Compare the jury with clinicians' ratings."),
+        "agreement": ("judges:agreement", "Compare the jury with clinicians' ratings."),
         "study": ("study", "Let clinicians rate completions, blinded."),
     },
     "Releases": {

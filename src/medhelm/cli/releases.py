@@ -309,7 +309,8 @@ def gate(
     """
     import json
 
-    from medhelm.results.gate import CRITERION, GateOptions, as_json, gate_text, verdict
+    from medhelm.results.formats.gate import CRITERION, as_json, gate_text, verdict
+    from medhelm.results.gate import GateOptions
     from medhelm.results.gate import gate as compare_with
 
     source = slice_source(shared) if choices["by"] not in ("", CRITERION) else None

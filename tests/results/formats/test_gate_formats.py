@@ -11,7 +11,7 @@ import pytest
 
 from medhelm.analysis.comparison.non_inferiority import GateResult, GateTest, NotCompared, decide, paired_change
 from medhelm.domain.result import Remark
-from medhelm.results.gate import as_json, gate_text, to_annotations, to_junit, verdict
+from medhelm.results.formats.gate import as_json, gate_text, to_annotations, to_junit, verdict
 
 HOSTILE = 'x"/><script>\n::error::a,b:100%\x1b[31m\x00|`*\u202e'
 
