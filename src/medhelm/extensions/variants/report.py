@@ -418,16 +418,16 @@ def _value_text(one: ThresholdResult) -> str | None:
 def tables(report: RobustnessReport) -> dict[str, tuple[str, list[Field[Any]], Sequence[Any]]]:
     """Return name -> caption, fields and rows of each table that is not empty."""
     found: dict[str, tuple[str, list[Field[Any]], Sequence[Any]]] = {
-        "perturbations": (f"Perturbations, margin {report.margin:g}", PERTURBATION_FIELDS, report.perturbations),
-        "repeats": ("Repeats", REPEAT_FIELDS, report.repeats),
-        "positions": ("Order of options", POSITION_FIELDS, report.positions),
-        "prompts": ("Prompts", PROMPT_FIELDS, report.prompts),
-        "ranks": ("Ranks under several prompts", RANK_FIELDS, report.ranks),
         "thresholds": (
             "Thresholds of the Coalition for Health AI",
             THRESHOLD_FIELDS,
             [one for one in report.thresholds if one.model],
         ),
+        "perturbations": (f"Perturbations, margin {report.margin:g}", PERTURBATION_FIELDS, report.perturbations),
+        "repeats": ("Repeats", REPEAT_FIELDS, report.repeats),
+        "positions": ("Order of options", POSITION_FIELDS, report.positions),
+        "prompts": ("Prompts", PROMPT_FIELDS, report.prompts),
+        "ranks": ("Ranks under several prompts", RANK_FIELDS, report.ranks),
     }
     return {name: one for name, one in found.items() if one[2]}
 
@@ -485,6 +485,7 @@ def section(stores: Sequence[Path], options: BoardOptions) -> ResultSection | No
     return ResultSection(
         key="robustness",
         title="Robustness",
-        sentences=[*verdict(report), *not_measured(report)],
+        sentences=verdict(report),
         tables=found,
+        notes=not_measured(report),
     )

@@ -38,6 +38,8 @@ class ResultSection:
     """The findings."""
     tables: Sequence[SectionTable] = ()
     """Their numbers."""
+    notes: Sequence[str] = ()
+    """Questions that the runs leave open, and the commands that would answer them; after the tables."""
 
 
 SectionMaker = Callable[[Sequence[Path], BoardOptions], ResultSection | None]
@@ -53,10 +55,13 @@ def read_sections(stores: Sequence[Path], options: BoardOptions) -> list[ResultS
 def section_in_markdown(section: ResultSection, *, level: int = 2) -> str:
     """Return a section as Markdown, under a heading of this level."""
     parts = [f"{'#' * level} {escape_markdown(section.title)}\n"]
-    if section.sentences:
-        parts.append("".join(f"- {markdown_sentence(text)}\n" for text in section.sentences))
-    parts += [render(one.rows, one.headers, format="md", caption=one.caption) for one in section.tables]
-    return "\n".join(parts)
+    tables = [render(one.rows, one.headers, format="md", caption=one.caption) for one in section.tables]
+    return "\n".join([*parts, *_bullets(section.sentences), *tables, *_bullets(section.notes)])
+
+
+def _bullets(texts: Sequence[str]) -> list[str]:
+    """Return a list in Markdown; nothing without texts."""
+    return ["".join(f"- {markdown_sentence(text)}\n" for text in texts)] if texts else []
 
 
 def tables_in_html(section: ResultSection) -> list[str]:
