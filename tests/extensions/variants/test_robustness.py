@@ -192,11 +192,14 @@ def test_tables_in_every_format_and_refusals(medhelm: Medhelm, store: Path) -> N
     assert "prefers place A: it chooses it 75 percentage points more often" in shown
     assert "Not measured: Expected calibration error" in shown
     assert "http" not in shown
-    flat = succeeded(medhelm("robustness", "--store", store, "--show", "repeats", "--format", "csv", "--k", "2")).out
+    dice = ("--model", "openai/dice")
+    flat = succeeded(
+        medhelm("robustness", "--store", store, "--show", "repeats", "--format", "csv", "--k", "2", *dice)
+    ).out
     rows = list(csv.DictReader(StringIO(flat)))
     assert {row["Samples"] for row in rows} == {"3"}
     assert "|" in succeeded(medhelm("robustness", "--store", store, "--format", "md", "--model", "openai/steady")).out
-    assert_refused(medhelm("robustness", "--store", store, "--k", "4"), "there are 3", "--repeat 4")
+    assert_refused(medhelm("robustness", "--store", store, "--k", "4", *dice), "there are 3", "--repeat 4")
     assert_refused(medhelm("robustness", "--store", store, "--model", "nobody"), "nobody")
 
 
@@ -335,15 +338,15 @@ def _verdicts(seed: int, n: int, lost: float, gained: float, margin: float, trie
 
 
 def test_equivalence_holds_its_level_and_the_stated_number_of_instances_its_power() -> None:
-    at_the_margin = _verdicts(1, 300, 0.1, 0.05, 0.05, 600)
-    assert at_the_margin.count("met") / 600 < 0.025 + 0.02
-    assert at_the_margin.count("not met") / 600 < 0.025 + 0.02
+    at_the_margin = _verdicts(1, 300, 0.1, 0.05, 0.05, 400)
+    assert at_the_margin.count("met") / 400 < 0.025 + 0.02
+    assert at_the_margin.count("not met") / 400 < 0.025 + 0.02
     before, after = _paired(np.random.default_rng(2), 4000, 0.05, 0.05)
     change = paired_change(after, before, None)
     assert change is not None
     needed = needed_for_equivalence(change, 0.05)
     assert needed is not None
-    assert _verdicts(3, needed, 0.05, 0.05, 0.05, 300).count("met") / 300 == pytest.approx(0.8, abs=0.08)
+    assert _verdicts(3, needed, 0.05, 0.05, 0.05, 200).count("met") / 200 == pytest.approx(0.8, abs=0.08)
 
 
 def test_thresholds_are_judged_by_the_whole_interval() -> None:
@@ -385,8 +388,9 @@ def test_the_largest_gap_of_equal_groups_is_not_called_one() -> None:
 
 
 def test_report_card_and_site_have_the_section(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
-    succeeded(medhelm("report", tmp_path / "report", "--store", store, "--only", "table1", "--formats", "md"))
-    succeeded(medhelm("export", "card", tmp_path / "card", "--store", store))
+    one = ("--store", store, "--model", "openai/first")
+    succeeded(medhelm("report", tmp_path / "report", "--only", "table1", "--formats", "md", *one))
+    succeeded(medhelm("export", "card", tmp_path / "card", *one))
     names = ("report/README.md", "report/index.html", "card/card.md", "card/card.html")
     pages = {name: (tmp_path / name).read_text(encoding="utf-8") for name in names}
     with make_client(store) as browser:
