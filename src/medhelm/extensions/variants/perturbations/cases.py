@@ -9,8 +9,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
-from medhelm.benchmarks.prompts import placeholders
 from medhelm.domain import Benchmark, Instance
+from medhelm.extensions.variants.perturbations.texts import shown_fields
 
 Sex = Literal["male", "female", ""]
 """Sex that a case states; empty if it states none."""
@@ -60,7 +60,7 @@ def find_case(instance: Instance, benchmark: Benchmark) -> PatientCase | None:
     """Return the introduction of the only patient, such as "A 45-year-old man"; None without one, or with several."""
     found: list[tuple[str, str]] = []
     for name, text in prompt_fields(instance, benchmark):
-        found += [(name, text)] * sum(1 for _ in _STATED_AGE.finditer(text))
+        found += [(name, text)] * _n_ages(text)
     if len(found) != 1 or (match := _INTRODUCTION.search(found[0][1])) is None:
         return None
     return PatientCase(
@@ -75,19 +75,20 @@ def find_case(instance: Instance, benchmark: Benchmark) -> PatientCase | None:
     )
 
 
+@lru_cache(maxsize=16)
+def _n_ages(text: str) -> int:
+    """Count the stated ages of a text. Cached, because a change and its check both look for the case."""
+    return len(_STATED_AGE.findall(text))
+
+
 def mentions_other_age(text: str) -> bool:
     """Return True if a text also states an age or a date of birth in another way than "45-year-old"."""
     return bool(_OTHER_AGE.search(text))
 
 
-@lru_cache(maxsize=64)
-def _field_names(prompt: str, system: str) -> frozenset[str]:
-    return frozenset(placeholders(prompt) | placeholders(system))
-
-
 def prompt_fields(instance: Instance, benchmark: Benchmark) -> Iterator[tuple[str, str]]:
     """Yield name and text of the fields that the prompt of a benchmark shows."""
-    shown = _field_names(benchmark.prompt, benchmark.system)
+    shown = shown_fields(benchmark)
     return ((name, text) for name, text in instance.fields.items() if name in shown)
 
 

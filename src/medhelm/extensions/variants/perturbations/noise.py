@@ -154,16 +154,20 @@ def _check_spelling(original: Instance, changed: Instance, benchmark: Benchmark)
         differ = [(token, other) for token, other in zip(tokens, others, strict=False) if token != other]
         if len(tokens) != len(others) or len(differ) > max(1, len(old.split()) // 10):
             return "Few words may be misspelled."
-        for token, other in differ:
-            words = [(a, b) for a, b in zip(_WORDS.findall(token), _WORDS.findall(other), strict=False) if a != b]
-            if _WORDS.sub("", token) != _WORDS.sub("", other) or not all(map(_is_allowed, words)):
-                return "Only common words may be misspelled, by one slip each, and none may become another word."
+        if not all(_is_allowed(*pair) for pair in differ):
+            return "Only common words may be misspelled, by one slip each, and none may become another word."
     return ""
 
 
-def _is_allowed(words: tuple[str, str]) -> bool:
-    """Return True if a common word became no word by one slip."""
-    word, new = words
+@lru_cache(maxsize=50_000)
+def _is_allowed(token: str, other: str) -> bool:
+    """Return True if tokens differ only in common words, each of which became no word by one slip."""
+    words = zip(_WORDS.findall(token), _WORDS.findall(other), strict=False)
+    is_slip = all(_became_no_word(*pair) for pair in words if pair[0] != pair[1])
+    return is_slip and _WORDS.sub("", token) == _WORDS.sub("", other)
+
+
+def _became_no_word(word: str, new: str) -> bool:
     return word in _COMMON and new not in _REAL_WORDS and new not in _COMMON and _is_one_slip(word, new)
 
 
@@ -217,7 +221,7 @@ _UNITS = frozenset(
     )
 )
 _ALPHABETIC = re.compile(r"(?<![^\W_])[A-Za-z]+(?![^\W_])")
-_TOKEN = re.compile(r"\S+")
+_GAPS = re.compile(r"(\s+)")
 _CAPITALIZED = re.compile(r"(?<!\S)[^\sa-z]\S*|(?<!\S)[a-z]\S*[A-Z]\S*")
 _KEPT = re.compile(r"[\d@_\[\]{}<>]|://|www\.")
 """Signs of addresses, placeholders, and words with digits."""
@@ -271,7 +275,7 @@ def _in_lowercase(text: str) -> str:
 
 def _in_uppercase(text: str) -> str:
     """Return a text in uppercase, but for words whose casing means something."""
-    return _TOKEN.sub(lambda found: _raised(found[0]), text)
+    return "".join(map(_raised, _GAPS.split(text)))
 
 
 def _check_case(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
@@ -281,11 +285,15 @@ def _check_case(original: Instance, changed: Instance, benchmark: Benchmark) -> 
     for old, new in changed_texts(original, changed):
         if old.casefold() != new.casefold():
             return "Only casing may change."
-        pairs = zip(_WORDS.findall(old), _WORDS.findall(new), strict=True)
-        differ = {word for word, other in pairs if word != other}
-        if any(not word.isalpha() or word[1:] != word[1:].lower() or word in _UNITS for word in differ):
+        pairs = set(zip(_WORDS.findall(old), _WORDS.findall(new), strict=True))
+        if any(_keeps_case(word) for word, other in pairs if word != other):
             return "Abbreviations, units, and words with digits keep their casing."
     return ""
+
+
+@lru_cache(maxsize=50_000)
+def _keeps_case(word: str) -> bool:
+    return not word.isalpha() or word[1:] != word[1:].lower() or word in _UNITS
 
 
 # --- white space ------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 
 from medhelm.benchmarks.prompts import OPTIONS, placeholders
@@ -36,9 +37,14 @@ def change_prose(instance: Instance, benchmark: Benchmark, change: Callable[[str
     return change_texts(instance, benchmark, lambda text: change(text) if is_prose(text) else text)
 
 
-def shown_fields(benchmark: Benchmark) -> set[str]:
+def shown_fields(benchmark: Benchmark) -> frozenset[str]:
     """Return the names of the fields that the prompt shows."""
-    return (placeholders(benchmark.prompt) | placeholders(benchmark.system)) - {OPTIONS}
+    return _shown_fields(benchmark.prompt, benchmark.system)
+
+
+@lru_cache(maxsize=64)
+def _shown_fields(prompt: str, system: str) -> frozenset[str]:
+    return frozenset((placeholders(prompt) | placeholders(system)) - {OPTIONS})
 
 
 def shown_texts(instance: Instance, benchmark: Benchmark) -> list[str]:
