@@ -67,18 +67,21 @@ def _check_sentences(original: Instance, changed: Instance, benchmark: Benchmark
             new = new.replace(f"{sentence} ", "", 1)
         if new != text or len(added) not in (0, N_SENTENCES):
             return "Nothing but two sentences may be added."
-    text = shown_text(original, benchmark)
-    return "The text may not say where a sentence is." if _POSITIONS.search(text) else ""
+    return "The text may not say where a sentence is." if _mentions_position(original, benchmark) else ""
 
 
 _POSITIONS = re.compile(
     r"\b(?:(?:first|second|third|last|next|previous|preceding|following) (?:sentence|paragraph|section|line)s?"
     r"|(?:as )?(?:listed|described|noted|mentioned|dictated|stated|discussed|detailed|outlined) (?:above|below|earlier)"
     r"|see (?:above|below)|as (?:above|below)|per above|above[- ](?:mentioned|noted|listed|named)|aforementioned"
-    r"|same as (?:above|below)|the (?:above|latter|former))\b",
-    re.IGNORECASE,
+    r"|same as (?:above|below)|the (?:above|latter|former))\b"
 )
-"""References to a place in a text."""
+"""References to a place in a text, in small letters."""
+
+
+def _mentions_position(instance: Instance, benchmark: Benchmark) -> bool:
+    return _POSITIONS.search(shown_text(instance, benchmark).lower()) is not None
+
 
 # --- order of sections ------------------------------------------------------------------------------------------------
 
@@ -155,7 +158,7 @@ def _check_order(original: Instance, changed: Instance, benchmark: Benchmark) ->
     """Return the first rule that another order of sections breaks."""
     if not same_key(original, changed):
         return ONLY_TEXT
-    if _POSITIONS.search(shown_text(original, benchmark)):
+    if _mentions_position(original, benchmark):
         return "The text may not say where a section is."
     for name, text in prompt_fields(original, benchmark):
         (start, old), (new_start, new) = sections(text), sections(changed.fields[name])

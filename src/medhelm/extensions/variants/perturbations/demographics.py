@@ -55,16 +55,12 @@ _PRONOUNS = {"male": {"he", "him", "his", "himself"}, "female": {"she", "her", "
 _SAID = {"male": {*_PRONOUNS["male"], *MALE_NOUNS}, "female": {*_PRONOUNS["female"], *FEMALE_NOUNS}}
 """Sex -> the pronouns and nouns that say it."""
 _RELATIVES = {
-    "male": re.compile(
-        r"\b(?:(?:grand|step)?(?:father|son)s?|(?:step)?brothers?|uncles?|nephews?|dad|roommate)\b", re.IGNORECASE
-    ),
-    "female": re.compile(
-        r"\b(?:(?:grand|step)?(?:mother|daughter)s?|(?:step)?sisters?|aunts?|nieces?|mom|roommate)\b", re.IGNORECASE
-    ),
+    "male": re.compile(r"\b(?:(?:grand|step)?(?:father|son)s?|(?:step)?brothers?|uncles?|nephews?|dad|roommate)\b"),
+    "female": re.compile(r"\b(?:(?:grand|step)?(?:mother|daughter)s?|(?:step)?sisters?|aunts?|nieces?|mom|roommate)\b"),
 }
 """People besides the patient who may be meant by a pronoun, by sex."""
-_SPOUSE = re.compile(rf"\b(?:{'|'.join(_SPOUSES)})\b", re.IGNORECASE)
-_OWN_SPOUSE = re.compile(rf"\b(?:his|her|the|patient['’]s) (?:{'|'.join(_SPOUSES)})\b", re.IGNORECASE)
+_SPOUSE = re.compile(rf"\b(?:{'|'.join(_SPOUSES)})\b")
+_OWN_SPOUSE = re.compile(rf"\b(?:his|her|the|patient['’]s) (?:{'|'.join(_SPOUSES)})\b")
 _NAMED = re.compile(
     r"\b(?:named|(?:name|initials)\s*(?:is|:)|called (?!to|for|by|because|the|in|an?\b)\w"
     r"|(?:Mr|Mrs|Ms|Miss)\.? [A-Z]\w+|(?!This|That|He|She|It|Patient|Who|What|There)[A-Z][a-z]+ (?:is|was) an? \d)"
@@ -76,11 +72,10 @@ _GENDERED = re.compile(
     r"|priest|homosexual|gay|lesbian|bisexual|trans(?:gender|sexual)|queen|king|prince|princess|host|hostess|nanny|bride"
     r"|groom|fianc[eé]e?|sir|ma['’]am|madam|dude|guy|fraternity|sorority|(?:his|her) patients?)\b|he/she"
     r"|\b(?:fe)?male[- ]pattern"
-    r"|\b(?:sex|gender)\s*[:=]|\b\d{1,3}\s?(?:yo|y/o|y\.o\.)?\s?[MF]\b|\bG\d+\s?P\d|\b46\s?,\s?X"
-    r"|(?<!-)\b(?:an?|another|other|young) (?:man|woman|male|female|boy|girl)\b",
-    re.IGNORECASE,
+    r"|\b(?:sex|gender)\s*[:=]|\b\d{1,3}\s?(?:yo|y/o|y\.o\.)?\s?[mf]\b|\bg\d+\s?p\d|\b46\s?,\s?x"
+    r"|(?<!-)\b(?:an?|another|other|young) (?:man|woman|male|female|boy|girl)\b"
 )
-"""Words that say a sex in a way that exchanging single words does not repair."""
+"""Words, in small letters, that say a sex in a way that exchanging single words does not repair."""
 
 _WORD = re.compile(rf"(?<![\w-])(?:{'|'.join({**_SWAPS['male'], **_SWAPS['female']})})(?![\w-])", re.IGNORECASE)
 """Words that say a sex."""
@@ -145,10 +140,12 @@ def _check_sex(original: Instance, changed: Instance, benchmark: Benchmark) -> s
         return SAME_PATIENT
     if may_matter("sex", original, benchmark):
         return "The case may not depend on the patient's sex."
-    text, answers = shown_text(original, benchmark), answer_text(original)
+    text, answers = shown_text(original, benchmark), answer_text(original).lower()
     if not _words(answers).isdisjoint(_SAID["male"] | _SAID["female"]) or _GENDERED.search(answers):
         return "Options and references may not mention the patient's sex."
-    if _GENDERED.search(text) or _NAMED.search(text):
+    is_named = _NAMED.search(text)
+    text = text.lower()
+    if is_named or _GENDERED.search(text):
         return STATED_ONCE
     relative = _RELATIVES[before.sex].search(text)
     if (
@@ -157,7 +154,7 @@ def _check_sex(original: Instance, changed: Instance, benchmark: Benchmark) -> s
         or len(_SPOUSE.findall(text)) != len(_OWN_SPOUSE.findall(text))
     ):
         return "No pronoun or noun may be that of another person."
-    result = "\n".join(text for _, text in prompt_fields(changed, benchmark))
+    result = "\n".join(text.lower() for _, text in prompt_fields(changed, benchmark))
     if not _words(result).isdisjoint(_SAID[before.sex]):
         return "All words for the patient must agree."
     return "" if _differ_in_pairs(original, changed) else NO_OTHER_WORD
@@ -181,8 +178,7 @@ _EXCHANGED = {
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of a text in small letters."""
-    return set(_ANY_WORD.findall(text.lower()))
+    return set(_ANY_WORD.findall(text))
 
 
 _ANY_WORD = re.compile(r"\w+")

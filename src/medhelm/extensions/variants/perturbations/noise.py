@@ -297,7 +297,7 @@ def _may_change_case(token: str, other: str) -> bool:
 # --- white space ------------------------------------------------------------------------------------------------------
 
 _PLAIN_WORD = re.compile(r"[A-Za-z]{2,}[,;.]?")
-_TABLE = re.compile(r"\t|\|| {2,}\S.* {2,}|_{3,}|^\s+\S")
+_COLUMNS = re.compile(r" {2,}\S.* {2,}")
 _SPACE_AFTER_NUMBER = re.compile(r"\d[^\S\n]+(?=\S)")
 _NUMBER_WITH_SPACE = re.compile(r"\d[^\S\n]+")
 _EVERY = 12
@@ -312,12 +312,18 @@ def _respaced(text: str, rng: Random) -> str:
         parts = _GAPS.split(line)
         is_plain = [*map(_is_plain_word, parts)]
         gaps = [gap for gap in range(1, len(parts), 2) if is_plain[gap - 1] and is_plain[gap + 1] and parts[gap] == " "]
-        if not gaps or _TABLE.search(line):
+        if not gaps or _is_table(line):
             continue
         for gap in sorted(rng.sample(gaps, max(1, len(gaps) // _EVERY)), reverse=True):
             parts[gap] = rng.choice(["  ", "\n", " \n"] if is_one_line else ["  "])
         lines[place] = "".join(parts) + ("" if is_one_line else rng.choice(["", " "]))
     return "\n".join(lines)
+
+
+def _is_table(line: str) -> bool:
+    """Return True if the spaces of a line that is not empty may have a meaning."""
+    has_columns = "  " in line and _COLUMNS.search(line) is not None
+    return has_columns or line[0].isspace() or any(sign in line for sign in ("\t", "|", "___"))
 
 
 @lru_cache(maxsize=50_000)

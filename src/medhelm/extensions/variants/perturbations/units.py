@@ -18,7 +18,7 @@ from medhelm.extensions.variants.perturbations.cases import (
     same_key,
     with_field,
 )
-from medhelm.extensions.variants.perturbations.texts import changed_texts
+from medhelm.extensions.variants.perturbations.texts import changed_texts, in_small_letters
 from medhelm.extensions.variants.types import Perturbation
 
 
@@ -69,8 +69,8 @@ _FILLER = (
     r"|\([A-Z][\w+-]{0,8}\)))*\s*"
 )
 _NORMAL = r"(?:(?:normal|reference|ref|range|interval|limits?|values?|rr|nr?|nl|is|for)?[.:,=]?\s?)*"
-_NAMES = re.compile(rf"(?<![\w/-])(?=(?:{'|'.join(f'({one.names})' for one in QUANTITIES)})(?![\w/-]))", re.IGNORECASE)
-"""Places of the names of quantities, with one group for each: faster than each pattern of values on its own."""
+_NAMES = re.compile(rf"(?<![\w/-])(?=(?:{'|'.join(f'({one.names})' for one in QUANTITIES)})(?![\w/-]))".lower())
+"""Places of the names of quantities in small letters, with one group for each: faster than each pattern of values on its own."""
 _OTHER_FLUID = re.compile(r"(?:urine|urinary|csf|fluid|ionized|spot|fecal|to)\s$", re.IGNORECASE)
 """Before a name: not a value in serum or plasma."""
 
@@ -248,9 +248,9 @@ def rounded(number: str, conversion: Conversion, tolerance: float) -> str | None
 def _converted(text: str, tolerance: float) -> str | None:
     """Return the text in other units; None if a value of a quantity that it names cannot be converted."""
     found: dict[tuple[int, int], str] = {}
-    small = text.lower()
+    small = in_small_letters(text)
     compact = "".join(small.split())
-    named = group_by(_NAMES.finditer(text), lambda match: match.lastindex)
+    named = group_by(_NAMES.finditer(small), lambda match: match.lastindex)
     for conversion in CONVERSIONS:
         if conversion.unit_sign not in compact or conversion.sign not in small:
             continue
