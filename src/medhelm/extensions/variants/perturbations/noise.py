@@ -332,7 +332,7 @@ def _is_plain_word(token: str) -> bool:
 
 
 def _spaces_beside_numbers(text: str) -> tuple[list[str], list[str]]:
-    """Return the spaces after and before numbers, with a digit; those before are found from the end, which is faster."""
+    """Return the spaces after and before numbers, with a digit. Those before are found from the end: that is faster."""
     return _SPACE_AFTER_NUMBER.findall(text), _NUMBER_WITH_SPACE.findall(text[::-1])
 
 

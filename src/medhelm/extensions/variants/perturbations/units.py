@@ -70,7 +70,7 @@ _FILLER = (
 )
 _NORMAL = r"(?:(?:normal|reference|ref|range|interval|limits?|values?|rr|nr?|nl|is|for)?[.:,=]?\s?)*"
 _NAMES = re.compile(rf"(?<![\w/-])(?=(?:{'|'.join(f'({one.names})' for one in QUANTITIES)})(?![\w/-]))".lower())
-"""Places of the names of quantities in small letters, with one group for each: faster than each pattern of values on its own."""
+"""Places of the names of quantities, in small letters: one group for each, in one pass over a text."""
 _OTHER_FLUID = re.compile(r"(?:urine|urinary|csf|fluid|ionized|spot|fecal|to)\s$", re.IGNORECASE)
 """Before a name: not a value in serum or plasma."""
 
