@@ -83,13 +83,13 @@ WBC > white blood cell
 other meanings, `>` from the term to the abbreviation only, because the abbreviation has, or the term would be
 awkward."""
 
-_ASKS = re.compile(r"\bstands?\s+for\b|\babbreviat|\bacronym|\bfull\s+form\b|\bspell(?:ed)?\s+out\b", re.IGNORECASE)
+_ASKS = re.compile(r"\bstands?\s+for\b|\babbreviat|\bacronym|\bfull\s+form\b|\bspell(?:ed)?\s+out\b")
 """Questions about the abbreviations themselves."""
 _ENDING = r"(s?)(?![\w/]|-\w)"
 _PART_OF_WORD = re.compile(r"[\w/-]")
 _ARTICLE = re.compile(r"\b([Aa])n?\s+$")
-_SHORT_FORM = re.compile(r"\b([A-Z][A-Z\d]+)(s?)\b")
-_AN = re.compile(r"\ban\b")
+_SHORT_FORM = re.compile(r"([A-Z](?<!\w[A-Z])[A-Z\d]+)(s?)\b")
+_AN = re.compile(r"an(?<!\wan)\b")
 _STARTS_SENTENCE = re.compile(r"(?:^|[.!?:]\s+|\n\s*)$")
 
 
@@ -113,7 +113,8 @@ def _terms() -> tuple[_Term, ...]:
     found: list[_Term] = []
     for line in _LEXICON.strip().split("\n"):
         short, direction, long = line.split(" ", 2)
-        patterns = re.compile(re.escape(short) + _ENDING), re.compile(re.escape(long) + _ENDING, re.IGNORECASE)
+        in_any_case = f"[{long[0].lower()}{long[0].upper()}](?i:{re.escape(long[1:])}{_ENDING})"  # found faster
+        patterns = re.compile(re.escape(short) + _ENDING), re.compile(in_any_case)
         found.append(_Term(short, long, long.casefold(), direction in "=>", direction in "=<", *patterns))
     return tuple(found)
 
@@ -121,9 +122,9 @@ def _terms() -> tuple[_Term, ...]:
 def _exchanged(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:  # noqa: ARG001
     """Return an instance with each term in its other form; a term that occurs in both forms stays."""
     whole = "\n".join([*shown_texts(instance, benchmark), *instance.choices])
-    if _ASKS.search(whole):
-        return None
     folded = whole.casefold()
+    if _ASKS.search(folded):
+        return None
     changes: list[tuple[_Term, bool]] = []
     for term in _terms():
         has_short, n_long = term.short in whole, folded.count(term.long_folded)

@@ -60,7 +60,7 @@ def find_case(instance: Instance, benchmark: Benchmark) -> PatientCase | None:
     """Return the introduction of the only patient, such as "A 45-year-old man"; None without one, or with several."""
     found: list[tuple[str, str]] = []
     for name, text in prompt_fields(instance, benchmark):
-        found += [(name, text)] * sum(1 for _ in _STATED_AGE.finditer(text))
+        found += [(name, text)] * _n_ages(text)
     if len(found) != 1 or (match := _INTRODUCTION.search(found[0][1])) is None:
         return None
     return PatientCase(
@@ -73,6 +73,12 @@ def find_case(instance: Instance, benchmark: Benchmark) -> PatientCase | None:
         noun=match["noun"],
         noun_span=match.span("noun"),
     )
+
+
+@lru_cache(maxsize=16)
+def _n_ages(text: str) -> int:
+    """Count the stated ages of a text. Cached, because a change and its check both look for the case."""
+    return len(_STATED_AGE.findall(text))
 
 
 def mentions_other_age(text: str) -> bool:

@@ -67,18 +67,21 @@ def _check_sentences(original: Instance, changed: Instance, benchmark: Benchmark
             new = new.replace(f"{sentence} ", "", 1)
         if new != text or len(added) not in (0, N_SENTENCES):
             return "Nothing but two sentences may be added."
-    text = shown_text(original, benchmark)
-    return "The text may not say where a sentence is." if _POSITIONS.search(text) else ""
+    return "The text may not say where a sentence is." if _mentions_position(original, benchmark) else ""
 
 
 _POSITIONS = re.compile(
     r"\b(?:(?:first|second|third|last|next|previous|preceding|following) (?:sentence|paragraph|section|line)s?"
     r"|(?:as )?(?:listed|described|noted|mentioned|dictated|stated|discussed|detailed|outlined) (?:above|below|earlier)"
     r"|see (?:above|below)|as (?:above|below)|per above|above[- ](?:mentioned|noted|listed|named)|aforementioned"
-    r"|same as (?:above|below)|the (?:above|latter|former))\b",
-    re.IGNORECASE,
+    r"|same as (?:above|below)|the (?:above|latter|former))\b"
 )
-"""References to a place in a text."""
+"""References to a place in a text, in small letters."""
+
+
+def _mentions_position(instance: Instance, benchmark: Benchmark) -> bool:
+    return _POSITIONS.search(shown_text(instance, benchmark).lower()) is not None
+
 
 # --- order of sections ------------------------------------------------------------------------------------------------
 
@@ -155,7 +158,7 @@ def _check_order(original: Instance, changed: Instance, benchmark: Benchmark) ->
     """Return the first rule that another order of sections breaks."""
     if not same_key(original, changed):
         return ONLY_TEXT
-    if _POSITIONS.search(shown_text(original, benchmark)):
+    if _mentions_position(original, benchmark):
         return "The text may not say where a section is."
     for name, text in prompt_fields(original, benchmark):
         (start, old), (new_start, new) = sections(text), sections(changed.fields[name])
@@ -293,15 +296,34 @@ def _check_removed(original: Instance, changed: Instance, benchmark: Benchmark) 
         return ONLY_TEXT
     needed = _needed(original)
     for name, text in prompt_fields(original, benchmark):
-        kept = changed.fields[name].split(NOT_RECORDED)
-        removed = re.fullmatch("(.{2,24}?)".join(map(re.escape, kept)), text, re.DOTALL)
-        if removed is None or not all(re.match(r"\d", value) for value in removed.groups()):
-            return "Nothing but values may be removed."
         rest = changed.fields[name]
-        if needed is None or (len(kept) > 1 and needed.left_value.search(rest)):
+        if rest == text:
+            continue
+        if not _is_without_values(text, rest.split(NOT_RECORDED)):
+            return "Nothing but values may be removed."
+        if needed is None or needed.left_value.search(rest):
             return "The text may not give the value in another way."
     return ""
 
+
+def _is_without_values(text: str, kept: Sequence[str]) -> bool:
+    """Return True if a text consists of these parts, with a value between each two: a digit and up to 23 characters."""
+    first, *others, last = kept
+    end = len(text) - len(last)
+    place = len(first)
+    gaps = []
+    for part in others:
+        start = place
+        place = text.find(part, start + 2, start + _LONGEST_VALUE + len(part))
+        gaps.append(text[start:place] if place >= 0 else "")
+        place += len(part)
+    gaps.append(text[place:end])
+    is_kept = text.startswith(first) and text.endswith(last)
+    return is_kept and all(2 <= len(gap) <= _LONGEST_VALUE and gap[0].isdigit() for gap in gaps)
+
+
+_LONGEST_VALUE = 24
+"""Characters of a value with its unit."""
 
 PERTURBATIONS: tuple[Perturbation, ...] = (
     Perturbation(

@@ -13,6 +13,8 @@ from random import Random
 
 from medhelm.domain import Benchmark, Instance
 from medhelm.extensions.variants.perturbations.cases import (
+    FEMALE_NOUNS,
+    MALE_NOUNS,
     PatientCase,
     answer_text,
     find_case,
@@ -25,6 +27,7 @@ from medhelm.extensions.variants.perturbations.cases import (
     shown_text,
     with_field,
 )
+from medhelm.extensions.variants.perturbations.texts import changed_texts
 from medhelm.extensions.variants.types import Perturbation
 
 ONLY_TEXT = "Only the text of the case may change."
@@ -48,25 +51,16 @@ _SWAPS: Mapping[str, Mapping[str, str]] = {
     "female": {**_BACK, "her": "his", "hers": "his", "mrs": "mr", "miss": "mr"} | _SPOUSES,
 }
 """Sex of a patient -> word -> the word for a patient of the other sex."""
-_PRONOUNS = {
-    "male": re.compile(r"\b(?:he|him|his|himself)\b", re.IGNORECASE),
-    "female": re.compile(r"\b(?:she|hers?|herself)\b", re.IGNORECASE),
-}
-_NOUNS = {
-    "male": re.compile(r"\b(?:man|male|boy|gentleman)\b", re.IGNORECASE),
-    "female": re.compile(r"\b(?:woman|female|girl|lady)\b", re.IGNORECASE),
-}
+_PRONOUNS = {"male": {"he", "him", "his", "himself"}, "female": {"she", "her", "hers", "herself"}}
+_SAID = {"male": {*_PRONOUNS["male"], *MALE_NOUNS}, "female": {*_PRONOUNS["female"], *FEMALE_NOUNS}}
+"""Sex -> the pronouns and nouns that say it."""
 _RELATIVES = {
-    "male": re.compile(
-        r"\b(?:(?:grand|step)?(?:father|son)s?|(?:step)?brothers?|uncles?|nephews?|dad|roommate)\b", re.IGNORECASE
-    ),
-    "female": re.compile(
-        r"\b(?:(?:grand|step)?(?:mother|daughter)s?|(?:step)?sisters?|aunts?|nieces?|mom|roommate)\b", re.IGNORECASE
-    ),
+    "male": re.compile(r"\b(?:(?:grand|step)?(?:father|son)s?|(?:step)?brothers?|uncles?|nephews?|dad|roommate)\b"),
+    "female": re.compile(r"\b(?:(?:grand|step)?(?:mother|daughter)s?|(?:step)?sisters?|aunts?|nieces?|mom|roommate)\b"),
 }
 """People besides the patient who may be meant by a pronoun, by sex."""
-_SPOUSE = re.compile(rf"\b(?:{'|'.join(_SPOUSES)})\b", re.IGNORECASE)
-_OWN_SPOUSE = re.compile(rf"\b(?:his|her|the|patient['’]s) (?:{'|'.join(_SPOUSES)})\b", re.IGNORECASE)
+_SPOUSE = re.compile(rf"\b(?:{'|'.join(_SPOUSES)})\b")
+_OWN_SPOUSE = re.compile(rf"\b(?:his|her|the|patient['’]s) (?:{'|'.join(_SPOUSES)})\b")
 _NAMED = re.compile(
     r"\b(?:named|(?:name|initials)\s*(?:is|:)|called (?!to|for|by|because|the|in|an?\b)\w"
     r"|(?:Mr|Mrs|Ms|Miss)\.? [A-Z]\w+|(?!This|That|He|She|It|Patient|Who|What|There)[A-Z][a-z]+ (?:is|was) an? \d)"
@@ -78,13 +72,13 @@ _GENDERED = re.compile(
     r"|priest|homosexual|gay|lesbian|bisexual|trans(?:gender|sexual)|queen|king|prince|princess|host|hostess|nanny|bride"
     r"|groom|fianc[eé]e?|sir|ma['’]am|madam|dude|guy|fraternity|sorority|(?:his|her) patients?)\b|he/she"
     r"|\b(?:fe)?male[- ]pattern"
-    r"|\b(?:sex|gender)\s*[:=]|\b\d{1,3}\s?(?:yo|y/o|y\.o\.)?\s?[MF]\b|\bG\d+\s?P\d|\b46\s?,\s?X"
-    r"|(?<!-)\b(?:an?|another|other|young) (?:man|woman|male|female|boy|girl)\b",
-    re.IGNORECASE,
+    r"|\b(?:sex|gender)\s*[:=]|\b\d{1,3}\s?(?:yo|y/o|y\.o\.)?\s?[mf]\b|\bg\d+\s?p\d|\b46\s?,\s?x"
+    r"|(?<!-)\b(?:an?|another|other|young) (?:man|woman|male|female|boy|girl)\b"
 )
-"""Words that say a sex in a way that exchanging single words does not repair."""
+"""Words, in small letters, that say a sex in a way that exchanging single words does not repair."""
 
-_WORD = re.compile(r"(?<![\w-])[A-Za-z]+(?![\w-])")
+_WORD = re.compile(rf"(?<![\w-])(?:{'|'.join({**_SWAPS['male'], **_SWAPS['female']})})(?![\w-])", re.IGNORECASE)
+"""Words that say a sex."""
 _AFTER_OBJECT = re.compile(
     r"\s(?:to|that|for|in|and|with|at|on|from|about|the|an?|as|of|by|is|was|are|were|or|but|because|since|during|while"
     r"|when|after|before|if|until|over|into|who|which|he|they|she|it|up|out|off|down|through|without|upon|this|these"
@@ -146,37 +140,48 @@ def _check_sex(original: Instance, changed: Instance, benchmark: Benchmark) -> s
         return SAME_PATIENT
     if may_matter("sex", original, benchmark):
         return "The case may not depend on the patient's sex."
-    text, answers = shown_text(original, benchmark), answer_text(original)
-    words = (*_PRONOUNS.values(), *_NOUNS.values(), _GENDERED)
-    if any(pattern.search(answers) for pattern in words):
+    text, answers = shown_text(original, benchmark), answer_text(original).lower()
+    if not _words(answers).isdisjoint(_SAID["male"] | _SAID["female"]) or _GENDERED.search(answers):
         return "Options and references may not mention the patient's sex."
-    if _GENDERED.search(text) or _NAMED.search(text):
+    is_named = _NAMED.search(text)
+    text = text.lower()
+    if is_named or _GENDERED.search(text):
         return STATED_ONCE
     relative = _RELATIVES[before.sex].search(text)
     if (
-        _PRONOUNS[after.sex].search(text)
-        or _NOUNS[after.sex].search(text)
-        or (relative and _PRONOUNS[before.sex].search(text, relative.end()))
+        not _words(text).isdisjoint(_SAID[after.sex])
+        or (relative and not _words(text[relative.end() :]).isdisjoint(_PRONOUNS[before.sex]))
         or len(_SPOUSE.findall(text)) != len(_OWN_SPOUSE.findall(text))
     ):
         return "No pronoun or noun may be that of another person."
-    result = "\n".join(text for _, text in prompt_fields(changed, benchmark))
-    if _PRONOUNS[before.sex].search(result) or _NOUNS[before.sex].search(result):
+    result = "\n".join(text.lower() for _, text in prompt_fields(changed, benchmark))
+    if not _words(result).isdisjoint(_SAID[before.sex]):
         return "All words for the patient must agree."
     return "" if _differ_in_pairs(original, changed) else NO_OTHER_WORD
 
 
 def _differ_in_pairs(original: Instance, changed: Instance) -> bool:
     """Return True if texts differ only in words that are pairs, and in nothing between words."""
-    pairs = {frozenset(pair) for words in _SWAPS.values() for pair in words.items()}
-    pairs |= {frozenset(("his", "hers")), frozenset(("her", "him"))}
-    for name, text in original.fields.items():
-        old, new = _WORD.findall(text), _WORD.findall(changed.fields[name])
-        if len(old) != len(new) or _WORD.split(text) != _WORD.split(changed.fields[name]):
+    for text, new_text in changed_texts(original, changed):
+        old, new = _WORD.findall(text), _WORD.findall(new_text)
+        if len(old) != len(new) or _WORD.split(text) != _WORD.split(new_text):
             return False
-        if any(a != b and frozenset((a.lower(), b.lower())) not in pairs for a, b in zip(old, new, strict=True)):
+        if any(a != b and frozenset((a.lower(), b.lower())) not in _EXCHANGED for a, b in zip(old, new, strict=True)):
             return False
     return True
+
+
+_EXCHANGED = {
+    *(frozenset(pair) for words in _SWAPS.values() for pair in words.items()),
+    *(frozenset(("his", "hers")), frozenset(("her", "him"))),
+}
+
+
+def _words(text: str) -> set[str]:
+    return set(_ANY_WORD.findall(text))
+
+
+_ANY_WORD = re.compile(r"\w+")
 
 
 # --- age --------------------------------------------------------------------------------------------------------------

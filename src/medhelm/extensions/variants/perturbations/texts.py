@@ -39,12 +39,12 @@ def change_prose(instance: Instance, benchmark: Benchmark, change: Callable[[str
 
 def shown_fields(benchmark: Benchmark) -> frozenset[str]:
     """Return the names of the fields that the prompt shows."""
-    return _placeholders(benchmark.prompt, benchmark.system) - {OPTIONS}
+    return _shown_fields(benchmark.prompt, benchmark.system)
 
 
 @lru_cache(maxsize=64)
-def _placeholders(prompt: str, system: str) -> frozenset[str]:
-    return frozenset(placeholders(prompt) | placeholders(system))
+def _shown_fields(prompt: str, system: str) -> frozenset[str]:
+    return frozenset((placeholders(prompt) | placeholders(system)) - {OPTIONS})
 
 
 def shown_texts(instance: Instance, benchmark: Benchmark) -> list[str]:
@@ -58,6 +58,11 @@ def changed_texts(original: Instance, changed: Instance) -> Iterator[tuple[str, 
     pairs = [(text, changed.fields[name]) for name, text in original.fields.items()]
     pairs += [(turn.text, new.text) for turn, new in zip(original.turns, changed.turns, strict=True)]
     yield from ((old, new) for old, new in pairs if old != new)
+
+
+def in_small_letters(text: str) -> str:
+    """Return a text of the same length in small letters, in which patterns are found faster than in any case."""
+    return text.replace("İ", "i").lower()  # the only letter whose small form is longer
 
 
 def is_prose(text: str) -> bool:

@@ -6,17 +6,19 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from operator import mul
 from random import Random
 
 from medhelm.domain import Benchmark, Instance
+from medhelm.domain.benchmark import group_by
 from medhelm.extensions.variants.perturbations.cases import (
     answer_text,
     find_case,
-    prompt_fields,
     same_key,
     with_field,
 )
+from medhelm.extensions.variants.perturbations.texts import changed_texts, in_small_letters
 from medhelm.extensions.variants.types import Perturbation
 
 
@@ -26,8 +28,6 @@ class Quantity:
 
     names: str
     """Pattern of its names."""
-    signs: str
-    """Parts of its names, one of which is in every text with a value; a fast test."""
     factor: float
     """Number by which values in the first unit are multiplied."""
     first: str
@@ -41,32 +41,20 @@ class Quantity:
 
 
 QUANTITIES = (
-    Quantity(
-        "(?:blood |plasma )?glucose|blood sugar", "glucose sugar", 1 / 18.016, "mg/dL", "mmol/L", (0, 1), (10, 2000)
-    ),
-    Quantity("creatinine|Cr", "cr", 88.42, "mg/dL", "µmol/L", (1, 0), (0.1, 30)),
-    Quantity(
-        "(?:[LH]DL[ -])?cholesterol|[LH]DL(?:-C)?", "cholesterol dl", 1 / 38.67, "mg/dL", "mmol/L", (0, 2), (5, 800)
-    ),
-    Quantity("triglycerides?", "triglyceride", 1 / 88.57, "mg/dL", "mmol/L", (0, 2), (20, 5000)),
-    Quantity("bilirubin", "bilirubin", 17.10, "mg/dL", "µmol/L", (1, 0), (0.05, 60)),
-    Quantity("(?:blood )?urea nitrogen|BUN", "nitrogen bun", 1 / 2.801, "mg/dL", "mmol/L", (0, 1), (1, 300)),
-    Quantity(r"calcium|Ca(?:2\+|\+\+)?", "ca", 1 / 4.008, "mg/dL", "mmol/L", (1, 2), (3, 20)),
-    Quantity(r"magnesium|Mg(?:2\+|\+\+)", "magnesium mg2 mg+", 1 / 2.431, "mg/dL", "mmol/L", (1, 2), (0.3, 10)),
-    Quantity("phosph(?:ate|orus)", "phosph", 1 / 3.097, "mg/dL", "mmol/L", (1, 2), (0.3, 20)),
-    Quantity("uric acid|urate", "uric urate", 59.48, "mg/dL", "µmol/L", (1, 0), (0.5, 30)),
-    Quantity("ha?emoglobin|Hgb|Hb", "globin hgb hb", 10, "g/dL", "g/L", (1, 0), (2, 25)),
-    Quantity("albumin", "albumin", 10, "g/dL", "g/L", (1, 0), (0.5, 7)),
-    Quantity(
-        r"sodium|Na\+?|chloride|Cl[-−–]?|bicarbonate|HCO3[-−–]?",
-        "na sodium cl bicarb hco3",
-        1,
-        "mEq/L",
-        "mmol/L",
-        (0, 0),
-        (2, 250),
-    ),
-    Quantity(r"potassium|K\+?", "k potassium", 1, "mEq/L", "mmol/L", (1, 1), (0.5, 12)),
+    Quantity("(?:blood |plasma )?glucose|blood sugar", 1 / 18.016, "mg/dL", "mmol/L", (0, 1), (10, 2000)),
+    Quantity("creatinine|Cr", 88.42, "mg/dL", "µmol/L", (1, 0), (0.1, 30)),
+    Quantity("(?:[LH]DL[ -])?cholesterol|[LH]DL(?:-C)?", 1 / 38.67, "mg/dL", "mmol/L", (0, 2), (5, 800)),
+    Quantity("triglycerides?", 1 / 88.57, "mg/dL", "mmol/L", (0, 2), (20, 5000)),
+    Quantity("bilirubin", 17.10, "mg/dL", "µmol/L", (1, 0), (0.05, 60)),
+    Quantity("(?:blood )?urea nitrogen|BUN", 1 / 2.801, "mg/dL", "mmol/L", (0, 1), (1, 300)),
+    Quantity(r"calcium|Ca(?:2\+|\+\+)?", 1 / 4.008, "mg/dL", "mmol/L", (1, 2), (3, 20)),
+    Quantity(r"magnesium|Mg(?:2\+|\+\+)", 1 / 2.431, "mg/dL", "mmol/L", (1, 2), (0.3, 10)),
+    Quantity("phosph(?:ate|orus)", 1 / 3.097, "mg/dL", "mmol/L", (1, 2), (0.3, 20)),
+    Quantity("uric acid|urate", 59.48, "mg/dL", "µmol/L", (1, 0), (0.5, 30)),
+    Quantity("ha?emoglobin|Hgb|Hb", 10, "g/dL", "g/L", (1, 0), (2, 25)),
+    Quantity("albumin", 10, "g/dL", "g/L", (1, 0), (0.5, 7)),
+    Quantity(r"sodium|Na\+?|chloride|Cl[-−–]?|bicarbonate|HCO3[-−–]?", 1, "mEq/L", "mmol/L", (0, 0), (2, 250)),
+    Quantity(r"potassium|K\+?", 1, "mEq/L", "mmol/L", (1, 1), (0.5, 12)),
 )
 """Values in serum or plasma, with the factors in use for them: 10 / molar mass in g/mol for mg/dL and mmol/L."""
 
@@ -81,6 +69,8 @@ _FILLER = (
     r"|\([A-Z][\w+-]{0,8}\)))*\s*"
 )
 _NORMAL = r"(?:(?:normal|reference|ref|range|interval|limits?|values?|rr|nr?|nl|is|for)?[.:,=]?\s?)*"
+_NAMES = re.compile(rf"(?<![\w/-])(?=(?:{'|'.join(f'({one.names})' for one in QUANTITIES)})(?![\w/-]))".lower())
+"""Places of the names of quantities, in small letters: one group for each, in one pass over a text."""
 _OTHER_FLUID = re.compile(r"(?:urine|urinary|csf|fluid|ionized|spot|fecal|to)\s$", re.IGNORECASE)
 """Before a name: not a value in serum or plasma."""
 
@@ -95,8 +85,10 @@ class Conversion:
     """Value in the unit of the pattern -> in the other one."""
     back: Callable[[float], float]
     """The reverse."""
-    signs: tuple[str, ...]
-    """Words, one of which is in every text with a value, in small letters; a fast test."""
+    quantity: int = 0
+    """Number of the quantity with whose name a value begins, from 1; 0 if `value` can match anywhere."""
+    sign: str = ""
+    """Part of every text with a value, in small letters; a fast test."""
     unit_sign: str
     """Part of the unit that is in every text with a value, in small letters and without spaces."""
     unit: str
@@ -111,7 +103,7 @@ class Conversion:
 
 def _laboratory_values() -> Iterator[Conversion]:
     """Yield both directions of all laboratory values."""
-    for one in QUANTITIES:
+    for number, one in enumerate(QUANTITIES, start=1):
         name = rf"(?<![\w/-])(?:{one.names})(?![\w/-])"
         for unit, other, factor, places, scale in (
             (one.first, one.second, one.factor, one.places[1], 1.0),
@@ -129,7 +121,7 @@ def _laboratory_values() -> Iterator[Conversion]:
                 ),
                 convert=partial(mul, factor),
                 back=partial(mul, 1 / factor),
-                signs=tuple(one.signs.split()),
+                quantity=number,
                 unit_sign=unit.lower().lstrip("µ"),
                 unit=other,
                 places=places,
@@ -170,7 +162,7 @@ def _body_values() -> Iterator[Conversion]:
                 rf"{before}(?<![\d.,(/–-])(?P<number>\d{{1,3}}(?:\.\d+)?)[ -]?(?P<unit>{unit})\b{_SINGLE}",
                 re.IGNORECASE if before else 0,
             ),
-            convert=convert, back=back, signs=(sign,),
+            convert=convert, back=back, sign=sign,
             unit_sign=unit_sign, unit=other, places=places, plausible=plausible,
         )  # fmt: skip
 
@@ -256,14 +248,16 @@ def rounded(number: str, conversion: Conversion, tolerance: float) -> str | None
 def _converted(text: str, tolerance: float) -> str | None:
     """Return the text in other units; None if a value of a quantity that it names cannot be converted."""
     found: dict[tuple[int, int], str] = {}
-    small = text.lower()
+    small = in_small_letters(text)
     compact = "".join(small.split())
+    named = group_by(_NAMES.finditer(small), lambda match: match.lastindex)
     for conversion in CONVERSIONS:
-        if conversion.unit_sign not in compact or not any(sign in small for sign in conversion.signs):
+        if conversion.unit_sign not in compact or conversion.sign not in small:
             continue
-        matches = [match for match in conversion.value.finditer(text) if not _is_of_other_fluid(match)]
+        places = [match.start() for match in named.get(conversion.quantity, ())] if conversion.quantity else None
+        matches = [match for match in _matches(conversion.value, text, places) if not _is_of_other_fluid(match)]
         read = [match.span("unit") for match in matches]
-        for match in conversion.unread.finditer(text) if matches and conversion.unread else ():
+        for match in _matches(conversion.unread, text, places) if matches and conversion.unread else ():
             if not any(start < match.end() <= end for start, end in read) and not _is_of_other_fluid(match):
                 return None
         for match in matches:
@@ -277,6 +271,18 @@ def _converted(text: str, tolerance: float) -> str | None:
         parts += [text[last:start], replacement]
         last = end
     return "".join([*parts, text[last:]])
+
+
+def _matches(pattern: re.Pattern[str], text: str, places: Sequence[int] | None) -> Iterator[re.Match[str]]:
+    """Yield the matches of a pattern that do not overlap. `places`: where they can begin; None for anywhere."""
+    if places is None:
+        yield from pattern.finditer(text)
+        return
+    end = 0
+    for place in places:
+        if place >= end and (match := pattern.match(text, place)):
+            yield match
+            end = match.end()
 
 
 def _is_of_other_fluid(match: re.Match[str]) -> bool:
@@ -322,15 +328,18 @@ _MOLAR_MASS = {
 _NAME = re.compile(rf"\b(?:{'|'.join(re.escape(name) for name in _MOLAR_MASS)})(?!s?[a-rt-z])", re.IGNORECASE)
 
 
-def _expected(value: float, units: tuple[str, str], before: str) -> float | None:
-    """Return a value in another unit, from molar masses and definitions; None if the units do not fit the quantity."""
+def _expected(value: float, units: tuple[str, str], name: str) -> float | None:
+    """Return a value in another unit, from molar masses and definitions; None if the units do not fit the quantity.
+
+    `name`: the last name of a quantity before the value; empty if there is none.
+    """
     if units == ("°c", "°f"):
         return 32 + 1.8 * value
     if units == ("°f", "°c"):
         return (value - 32) / 1.8
     factors = {("g/dl", "g/l"): 10.0, ("meq/l", "mmol/l"): 1.0, ("kg", "lb"): 2.20462, ("cm", "in"): 0.393701}
-    if names := _NAME.findall(before.lower()):
-        mass = _MOLAR_MASS[names[-1]]
+    if name:
+        mass = _MOLAR_MASS[name]
         factors |= {("mg/dl", "mmol/l"): 10 / mass, ("mg/dl", "µmol/l"): 10_000 / mass}
     factor = factors.get(units) or 1 / factors.get(units[::-1], float("inf"))
     return value * factor or None
@@ -341,7 +350,8 @@ def _value_problem(old: str, new: str) -> str:
     before, after = _PARTS.split(old), _PARTS.split(new)
     if len(before) != len(after):
         return "Nothing but values and units may change."
-    units = ("", "")
+    units, starts = ("", ""), list(accumulate(map(len, before), initial=0))
+    names = [(match.end(), match.group()) for match in _NAME.finditer(old.lower())]
     for place in range(1, len(before), 2):
         words, new_words = before[place + 1], after[place + 1]
         pair = (_plain_unit(words), _plain_unit(new_words))
@@ -351,7 +361,8 @@ def _value_problem(old: str, new: str) -> str:
             continue
         units = pair if pair[0] != pair[1] else units
         value = float(before[place].replace(",", ""))
-        expected = _expected(value, units, "".join(before[:place]))
+        name = next((name for end, name in reversed(names) if end <= starts[place]), "")
+        expected = _expected(value, units, name)
         last_place = 10.0 ** -len(after[place].partition(".")[2])
         tolerance = 0.05 if units[0] in ("°c", "°f") else 0.01 * (expected or 0)
         if expected is None or abs(float(after[place]) - expected) > tolerance + last_place / 2:
@@ -359,12 +370,12 @@ def _value_problem(old: str, new: str) -> str:
     return "" if before[0] == after[0] else "Nothing but values and units may change."
 
 
-def _check(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+def _check(original: Instance, changed: Instance, benchmark: Benchmark) -> str:  # noqa: ARG001
     """Return the first rule that converted values break."""
     if not same_key(original, changed):
         return "Only the text of the case may change."
-    for name, text in prompt_fields(original, benchmark):
-        if problem := _value_problem(text, changed.fields[name]):
+    for old, new in changed_texts(original, changed):
+        if problem := _value_problem(old, new):
             return problem
     answers = _PARTS.split(answer_text(original))
     if any(_plain_unit(words) not in ("", "in") for words in answers[2::2]):
