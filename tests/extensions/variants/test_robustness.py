@@ -73,7 +73,8 @@ def _named(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:
 
 
 NAME = Perturbation(name="name", title="Name", description="Adds a name.", expectation="invariant", apply=_named)
-KNOWN = {one.name: one for one in (*map(_rotated, (1, 2, 3)), NAME)}
+AGAIN = replace(_rotated(1), name="options_shuffled")  # an order that another one also has
+KNOWN = {one.name: one for one in (*map(_rotated, (1, 2, 3)), AGAIN, NAME)}
 
 
 def _withheld(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:
@@ -173,6 +174,7 @@ def test_scripted_models_come_out_as_what_they_are(medhelm: Medhelm, store: Path
     assert positions[("first",)]["preferred"] == "A"
     assert positions[("first",)]["spread"]["value"] == 1
     assert positions[("first",)]["accuracy"]["value"] == 0.25
+    assert positions[("first",)]["n_orders"] == 4
     assert {positions[(model,)]["preferred"] for model in ("steady", "biased", "dice")} == {None}
     assert positions[("steady",)]["all_right"]["value"] == 1
 
