@@ -189,6 +189,17 @@ def test_scripted_models_come_out_as_what_they_are(medhelm: Medhelm, store: Path
     assert server.count == sent
 
 
+def test_a_plan_counts_what_is_sent(medhelm: Medhelm, store: Path, tmp_path: Path, server: Server) -> None:
+    """Two of the perturbations show the same order, which is bought once."""
+    options = ("--model", f"openai/steady@{server.url}/v1", "--repeat", "2", "--perturb", ",".join(KNOWN))
+    command = (tmp_path / "vignettes", *options, "--store", tmp_path / "new")
+    plan = succeeded(medhelm("plan", *command, "--json")).json["rows"]
+    sent = server.count
+    server.answer_with(_answer)
+    succeeded(medhelm("run", *command))
+    assert server.count - sent == sum(row["requests"] - row["cached"] for row in plan) == 6 * N
+
+
 def test_tables_in_every_format_and_refusals(medhelm: Medhelm, store: Path) -> None:
     shown = succeeded(medhelm("robustness", "--store", store)).out
     assert "prefers place A: it chooses it 75 percentage points more often" in shown
