@@ -406,6 +406,11 @@ class RunOnDisk:
         return self.run.model if self.run else self.folder.name.rpartition("-")[0]
 
     @property
+    def model_name(self) -> str:
+        """Name of the model without setting and variant: a purge of this model deletes all its runs."""
+        return self.run.model_name if self.run else self.model
+
+    @property
     def started(self) -> str:
         """Start time, ISO 8601, UTC; empty if unknown."""
         return self.run.started if self.run else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -579,6 +579,9 @@ class PendingCounter:
         self._judge_requests = partial(judge_requests, with_codes=settings.verification_codes)
         self._cache, self._local = cache, local
         self._is_empty = cache.is_empty
+        # Of requests, because variants repeat them: two reversed options are two shuffled ones. Hashes and not prompts,
+        # because some benchmarks have hundreds of megabytes of them.
+        self._seen: set[int] = set()
         self._fitter, self._judge_fitter = (
             ContextFitter(TokenEstimator(lambda: self.history), self._is_known) for _ in range(2)
         )
@@ -598,7 +601,6 @@ class PendingCounter:
         )
         for provider in self._local.values() if judged and not dataset.variant else ():
             provider.prepare(benchmark.name, dataset)
-        seen: set[int] = set()  # not the prompts themselves: some benchmarks have hundreds of megabytes of them
         fresh = self._fresh_runs([dataset])
         starts = {model.name: fresh.start_of(model, dataset) for model in self._models}
         for instance in dataset.to_evaluate():
@@ -611,12 +613,11 @@ class PendingCounter:
                 request = model_request(
                     benchmark, model, instance, prompt, sampling_of(dataset, model), fresh=starts[model.name]
                 )
-                completion = self._count_one(found.to_models[model.name], request, benchmark, seen, judged=judged)
+                completion = self._count_one(found.to_models[model.name], request, benchmark, judged=judged)
                 if completion is None:
                     self._expect(found, model, benchmark, blank)
                 elif judged and is_judged(completion):
                     self._look_up(found, benchmark, instance, completion.text or "")
-            seen.add(hash(prompt))
         return found
 
     def _add_reference(self, found: PendingRequests, instance: Instance) -> None:
@@ -629,7 +630,6 @@ class PendingCounter:
         count: PendingModelRequests,
         request: Request,
         benchmark: Benchmark,
-        seen: Collection[int],
         *,
         judged: bool,
     ) -> Completion | None:
@@ -643,7 +643,10 @@ class PendingCounter:
         count.requests += 1
         count.truncated += fit.left_out > 0
         known = self._completion(fit.request)
-        if known is not None or hash(request.prompt) in seen:
+        key = hash((request.model.name, benchmark.name, request.prompt, request.sample, request.fresh))
+        is_repeated = key in self._seen
+        self._seen.add(key)
+        if known is not None or is_repeated:
             count.cached += 1
             count.duplicate += known is None
         else:

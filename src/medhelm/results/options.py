@@ -248,7 +248,7 @@ class PurgeFilter:
         return (
             not self.only_orphans
             and one.benchmark in (self.benchmarks or [one.benchmark])
-            and one.model in (self.models or [one.model])
+            and bool({one.model, one.model_name} & set(self.models or [one.model]))
             and (self.before is None or (started is not None and started < self.before))
         )
 

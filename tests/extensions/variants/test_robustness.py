@@ -73,7 +73,8 @@ def _named(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:
 
 
 NAME = Perturbation(name="name", title="Name", description="Adds a name.", expectation="invariant", apply=_named)
-KNOWN = {one.name: one for one in (*map(_rotated, (1, 2, 3)), NAME)}
+AGAIN = replace(_rotated(1), name="options_shuffled")  # an order that another one also has
+KNOWN = {one.name: one for one in (*map(_rotated, (1, 2, 3)), AGAIN, NAME)}
 
 
 def _withheld(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:
@@ -173,6 +174,7 @@ def test_scripted_models_come_out_as_what_they_are(medhelm: Medhelm, store: Path
     assert positions[("first",)]["preferred"] == "A"
     assert positions[("first",)]["spread"]["value"] == 1
     assert positions[("first",)]["accuracy"]["value"] == 0.25
+    assert positions[("first",)]["n_orders"] == 4
     assert {positions[(model,)]["preferred"] for model in ("steady", "biased", "dice")} == {None}
     assert positions[("steady",)]["all_right"]["value"] == 1
 
@@ -185,6 +187,17 @@ def test_scripted_models_come_out_as_what_they_are(medhelm: Medhelm, store: Path
     assert {"calibration", "unsafe", "fairness_gap"} <= {row["threshold"] for row in missing}
     assert all(row["command"].startswith("medhelm run") for row in missing)
     assert server.count == sent
+
+
+def test_a_plan_counts_what_is_sent(medhelm: Medhelm, store: Path, tmp_path: Path, server: Server) -> None:
+    """Two of the perturbations show the same order, which is bought once."""
+    options = ("--model", f"openai/steady@{server.url}/v1", "--repeat", "2", "--perturb", ",".join(KNOWN))
+    command = (tmp_path / "vignettes", *options, "--store", tmp_path / "new")
+    plan = succeeded(medhelm("plan", *command, "--json")).json["rows"]
+    sent = server.count
+    server.answer_with(_answer)
+    succeeded(medhelm("run", *command))
+    assert server.count - sent == sum(row["requests"] - row["cached"] for row in plan) == 6 * N
 
 
 def test_tables_in_every_format_and_refusals(medhelm: Medhelm, store: Path) -> None:

@@ -60,6 +60,7 @@ def listed(medhelm: Medhelm, tmp_path: Path) -> Any:
         (("--failure", "refusal"), {9}),
         (("--below", "0.5", "--model", "second"), {2, 5, 7}),
         (("--text", "number 11"), {11}),
+        (("--wrong", "--slice", "topic=1"), {5}),
     ],
 )
 def test_cases_meet_the_conditions(listed: Any, arguments: tuple[str, ...], expected: set[int]) -> None:
@@ -79,6 +80,10 @@ def test_a_line_has_the_id_the_key_and_the_answers(listed: Any, medhelm: Medhelm
         (("--wrong", "--disagree"), "choose one of --wrong, --disagree and --show."),
         (("--failure", "anger"), "--failure anger: is not a failure code. Codes: "),
         (("--flipped", "first", "third"), "no selected run of `third` on toy."),
+        (("--criterion", "safety"), "--criterion safety: judges did not grade it. Criteria: none."),
+        (("--slice", "north"), "--slice north: toy has no such group. It has no groups."),
+        (("--slice", "topic=x"), "--slice topic=x: no case has this value. "),
+        (("--slice", "nothing=x"), "toy has no such column. Known: topic."),
     ],
 )
 def test_conditions_that_cannot_be_met_are_refused(

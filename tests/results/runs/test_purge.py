@@ -20,14 +20,15 @@ from tests.support.servers.openai import Answer, Server
 STORE = Path("medhelm-store")
 
 
+def answer(body: dict[str, object]) -> Answer:
+    text = str(body["messages"])
+    name = "wards" if "wards" in text else "clinics"
+    return chat(f"A canary-{body['model']}-{name}-{question_number(body)}".ljust(4000, "."))
+
+
 @pytest.fixture
 def store(tmp_path: Path, medhelm: Medhelm, server: Server) -> Path:
     """Two benchmarks and two models; every completion names its model and benchmark, one question is in both."""
-
-    def answer(body: dict[str, object]) -> Answer:
-        text = str(body["messages"])
-        name = "wards" if "wards" in text else "clinics"
-        return chat(f"A canary-{body['model']}-{name}-{question_number(body)}".ljust(4000, "."))
 
     def make() -> None:
         server.answer_with(answer)
@@ -79,6 +80,16 @@ def test_of_a_benchmark_nothing_is_left_and_of_the_other_everything(store: Path,
 def test_of_a_model_the_prompts_stay_while_another_run_needs_them(store: Path, medhelm: Medhelm) -> None:
     said = medhelm("purge", "--model", "one", "--yes").out
     assert "2 runs with completions and judgments: clinics with one and wards with one\n" in said
+    assert {name for name, n in texts(store).items() if n == 0} == {"one wards", "one clinics"}
+
+
+def test_of_a_model_the_variants_go_with_it(store: Path, medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+    server.answer_with(answer)
+    options = ("--model", f"one=openai/one@{server.url}/v1", "--perturb", "options_reversed", "--repeat", "2")
+    assert medhelm("run", tmp_path / "wards", *options).code == 0
+    removed = medhelm("runs", "remove", "--model", "one", "--benchmark", "wards", "--yes", "--json").json
+    assert {one["model"] for one in removed["runs"]} == {"one", "one [perturb=options_reversed]", "one [repeat=2]"}
+    assert medhelm("purge", "--model", "one", "--yes").code == 0
     assert {name for name, n in texts(store).items() if n == 0} == {"one wards", "one clinics"}
 
 

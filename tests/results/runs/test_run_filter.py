@@ -65,6 +65,36 @@ def test_every_wrong_name_is_in_one_message() -> None:
         apply(models=["x"], excluded=["y"], benchmarks=["z"])
 
 
+LABELS = [
+    "openai/x@http://h/v1",
+    "openai/x@http://h/v1 [perturb=typos]",
+    "openai/x@http://h/v1 [temperature=0.7]",
+    "openai/x@http://h/v1 [temperature=0.7, repeat=2]",
+    "openai/y [temperature=1]",
+    "openai/y [prompt=terse, temperature=1]",
+]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "selected"),
+    [
+        ({"models": ["openai/x"]}, [0]),
+        ({"models": ["openai/x"], "variants": ["all"]}, [0, 1, 2, 3]),
+        ({"models": ["openai/x [temperature=0.7]"], "variants": ["repeat=2"]}, [2, 3]),
+        ({"models": ["openai/y"]}, [4, 5]),  # no run without a setting
+        ({"models": ["openai/x@"], "variants": ["all"]}, [0, 1, 2, 3]),
+        ({"excluded": ["openai/x"]}, [4, 5]),
+        ({"excluded": ["openai/x [temperature=0.7]"]}, [0, 1, 4, 5]),
+    ],
+)
+def test_a_model_is_shown_with_its_variants_if_these_are_wanted(
+    conditions: dict[str, Any], selected: list[int]
+) -> None:
+    runs = [make_run("medec", label) for label in LABELS]
+    found = filter_runs(RunFilter(**conditions), runs, lambda run: run)
+    assert [LABELS.index(run.model) for run in found] == selected
+
+
 def test_aliases_of_benchmarks_and_folders_that_spell_a_model_are_accepted() -> None:
     names = ("openai_gpt-4o", "openai/gpt-4o", "openai_other")
     runs = [make_run(f"{'medec' if n else 'adhd_medeffects'}", name) for n, name in enumerate(names)]

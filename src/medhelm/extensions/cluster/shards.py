@@ -400,7 +400,7 @@ def merge(shared: Shared, /, folders: tuple[Path, ...], wanted: RunFilter, rule:
         raise UserError(
             f"no shards in {', '.join(map(str, folders))}. `medhelm run --shard I/N` writes them. Nothing was merged."
         )
-    groups = complete_runs(filter_runs(wanted, shards, lambda one: one.run))
+    groups = complete_runs(filter_runs(wanted, shards, lambda one: one.run, families=True))
     names = sorted({own[0].run.benchmark for own in groups})
     merged = merge_shards(groups, load(shared, names), create(shared.store), note=shared.note)
     seconds = round(perf_counter() - started, 3)

@@ -532,7 +532,8 @@ def publish(
     published with other content, and as `filter_runs`; StoreError; MissingError if the object store cannot be used.
     """
     with no_damaged_runs():
-        runs = filter_runs(wanted, [run for run in load_runs(store, variants=True) if run.is_complete], lambda run: run)
+        complete = [run for run in load_runs(store, variants=True) if run.is_complete]
+        runs = filter_runs(wanted, complete, lambda run: run, families=True)
     private = _private_benchmarks(runs, definitions)
     if problem := _missing_consent(private, remote.host, allowed):
         raise UserError(problem)

@@ -65,15 +65,6 @@ class RunFamily:
     """Name of a perturbation -> the run on the changed instances."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """The part of a run that selects it: the name of its model is without setting and variant."""
-
-    benchmark: str
-    model: str
-    started: str
-
-
 def find_families(
     stores: Sequence[Path], wanted: RunFilter, benchmarks: Sequence[str] = (), tier: Tier | None = None
 ) -> list[RunFamily]:
@@ -88,7 +79,7 @@ def find_families(
         for run in load_runs(open_store(path), variants=True)
         if run.is_complete and (not benchmarks or run.benchmark in benchmarks)
     ]
-    found = filter_runs(wanted, found, lambda one: _Facts(one[1].benchmark, one[1].model_name, one[1].started))
+    found = filter_runs(wanted, found, lambda one: one[1], families=True)
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
     groups = group_by((pair for pair in found if pair[1].tier == tier), _conditions)
     families = (_family(label, [run for _, run in own]) for (label, *_), own in groups.items())

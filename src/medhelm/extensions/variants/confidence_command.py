@@ -206,6 +206,7 @@ def load_asked(stores: Sequence[Path], options: BoardOptions, benchmarks: Collec
         replace(wanted, variants=()),
         [run for run in every if not run.variant or run.settings.get("expectation") == MUST_ABSTAIN or run in named],
         lambda run: run,
+        families=True,
     )
     tier = options.tier or default_tier(found)
     kept = [run for run in found if run.tier == tier and run.is_complete and not run.model.startswith(BASELINE)]

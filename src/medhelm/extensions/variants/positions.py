@@ -5,6 +5,9 @@ a question, in all orders. The excess of a place is how often it was chosen beyo
 spread is the largest excess minus the smallest one. It is 1 if the first option is always chosen, and 0 if the order
 never matters.
 
+Rotations put each option into each place equally often. After rotations, other orders do not count: they would
+show some options in some places twice. For the same reason, an order that repeats another does not count.
+
 The test permutes the places of each cluster of questions: if no place is preferred, the excess of each cluster is as
 likely at any of its places. Its statistic is chi-square of chosen against expected counts.
 """
@@ -33,6 +36,9 @@ from medhelm.extensions.variants.asked_runs import AskedRun, RunFamily
 
 ORDERS = "options_"
 """Beginning of the names of perturbations that change the order of options."""
+
+ROTATIONS = "options_rotated_"
+"""Beginning of the names of those that rotate the options."""
 
 PERMUTATIONS = 999
 """Permutations of the test."""
@@ -70,7 +76,7 @@ class PositionResult:
     title: str
     """Name of the benchmark for people."""
     n_orders: int
-    """Orders in which options were shown."""
+    """Most different orders in which the options of a question were shown."""
     accuracy: Estimate
     """Mean score over all orders."""
     all_right: Estimate
@@ -96,7 +102,9 @@ class PositionResult:
 
 def position_result(family: RunFamily) -> PositionResult | None:
     """Return accuracy over all orders and position bias; None without other orders, or if no options are read."""
-    runs = [run for name, run in sorted(family.perturbed.items()) if name.startswith(ORDERS)]
+    rotated = any(name.startswith(ROTATIONS) for name in family.perturbed)
+    beginning = ROTATIONS if rotated else ORDERS
+    runs = [run for name, run in sorted(family.perturbed.items()) if name.startswith(beginning)]
     orders = [AskedRun(run) for run in (family.plain, *runs)]
     plain = orders[0]
     if not runs or not plain.options:
@@ -105,7 +113,7 @@ def position_result(family: RunFamily) -> PositionResult | None:
     ids = [one for one in plain.ids if one in plain.options and one in shown]
     clusters = plain.clusters(ids)
     scores = np.stack([one.scores(ids) for one in orders], axis=1)
-    known = ~np.isnan(scores)
+    known = ~np.isnan(scores) & np.array([_is_new(one, orders) for one in ids])
     n_known = known.sum(axis=1)
     right = np.where(known, scores, 0.0)
     means = np.where(n_known > 0, right.sum(axis=1) / np.maximum(n_known, 1), np.nan)
@@ -120,7 +128,7 @@ def position_result(family: RunFamily) -> PositionResult | None:
         model=family.model,
         benchmark=family.plain.benchmark,
         title=family.plain.title,
-        n_orders=len(orders),
+        n_orders=int(n_known.max()),
         accuracy=accuracy,
         all_right=all_right,
         excess=bias[0],
@@ -129,12 +137,18 @@ def position_result(family: RunFamily) -> PositionResult | None:
     )
 
 
+def _is_new(instance: str, orders: Sequence[AskedRun]) -> list[bool]:
+    """Return for each order whether it differs from the earlier ones of this question."""
+    shown = [own.texts if (own := one.options.get(instance)) else () for one in orders]
+    return [bool(texts) and texts not in shown[:place] for place, texts in enumerate(shown)]
+
+
 def _ordering(instance: str, orders: Sequence[AskedRun]) -> Ordering | None:
     """Return the readable answers of a question in several orders; None if there are fewer than two."""
     places, chosen = [], []
-    for one in orders:
+    for one, is_new in zip(orders, _is_new(instance, orders), strict=True):
         options, label = one.options.get(instance), one.chosen.get(instance)
-        if options is None or not label or len(set(options.texts)) < len(options.texts):
+        if options is None or not (label and is_new) or len(set(options.texts)) < len(options.texts):
             continue
         places.append({text: place for place, text in enumerate(options.texts)})
         chosen.append(options.texts[options.labels.index(label)])

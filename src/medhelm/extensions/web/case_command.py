@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -13,9 +13,11 @@ from medhelm.cli.global_options import Shared, load, shared_options
 from medhelm.cli.options import options_of
 from medhelm.cli.printing import print_json
 from medhelm.domain.completion import FailureCode
-from medhelm.errors import UserError
-from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, CaseSearch, read_criteria
+from medhelm.errors import UserError, suggestion
+from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, CaseSearch, read_choices, read_criteria
 from medhelm.results.options import BoardOptions
+from medhelm.results.runs.selection import matching_names
+from medhelm.results.runs.slices import SliceSource, read_slices
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark
@@ -47,7 +49,13 @@ EXCERPT = 70
     default=None,
     help="Cases where a judge graded --criterion this or worse, or without it, a completion scores this or worse.",
 )
-@click.option("--slice", "group", metavar="GROUP", default=None, help="Only cases of this group.")
+@click.option(
+    "--slice",
+    "slice_",
+    metavar="GROUP|COLUMN=VALUE",
+    default=None,
+    help="Only cases of this group, or with this value of a column of the data, as leaderboard --by COLUMN shows it.",
+)
 @click.option(
     "--show",
     metavar="FILTER",
@@ -59,10 +67,17 @@ EXCERPT = 70
 @click.option("--sort", type=click.Choice(get_args(CaseOrder)), default="position", show_default=True, help="Order.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="Most lines.")
 @options_of(BoardOptions, "options", "tier", "rule")
-@shared_options("store", "benchmarks", "json")
+@shared_options("store", "data", "benchmarks", "json")
 @click.pass_obj
 def cases(
-    shared: Shared, /, benchmark: str, options: BoardOptions, flipped: tuple[str, str] | None, limit: int, **wanted: Any
+    shared: Shared,
+    /,
+    benchmark: str,
+    options: BoardOptions,
+    flipped: tuple[str, str] | None,
+    slice_: str | None,
+    limit: int,
+    **wanted: Any,
 ) -> int:
     """List cases by what happened.
 
@@ -74,6 +89,7 @@ def cases(
       medhelm cases med_qa --wrong
       medhelm cases med_qa --flipped north-70b mesa-70b
       medhelm cases aci_bench --criterion accuracy --model north-8b
+      medhelm cases medcalc_bench --wrong --slice Category=lab
       medhelm cases race_bias --failure refusal --json
     """
     from medhelm.extensions.web.cases.case import open_cases
@@ -83,11 +99,13 @@ def cases(
     definition = _definition(shared, benchmark)
     name = definition.name if definition else benchmark
     opened = open_cases(shared.all_stores, name, rule=options.rule, tier=options.tier, definition=definition)
-    searches = _searches(opened, flipped, **wanted)
+    group, of_slice = _read_slice(shared, opened, slice_)
+    searches = _searches(opened, flipped, group=group, **wanted)
     found: dict[str, None] = {}
     for search in searches:
         check_search(opened, search)
-        found |= dict.fromkeys(search_cases(opened.searched, search))
+        cases_found = search_cases(opened.searched, search)
+        found |= dict.fromkeys(one for one in cases_found if of_slice is None or one in of_slice)
     items = case_items(opened, searches[0], list(found)[:limit])
     if shared.json:
         from medhelm.extensions.web.pages.case_list import CONDITIONS, ITEM
@@ -106,6 +124,28 @@ def _definition(shared: Shared, benchmark: str) -> Benchmark | None:
 
     is_installed = benchmark in all_names(shared.folders_of_stores)
     return load(shared, [benchmark], of_stores=True)[0] if is_installed else None
+
+
+def _read_slice(shared: Shared, opened: BenchmarkCases, name: str | None) -> tuple[str | None, Collection[str] | None]:
+    """Return the group that `--slice` names, or the ids of the instances with a value of a column.
+
+    Raises: UserError for an unknown group, column or value.
+    """
+    if name is None:
+        return None, None
+    column, separator, value = name.partition("=")
+    groups = read_choices(opened.searched).groups
+    if name in groups:
+        return name, None
+    if not separator:
+        hint = suggestion(name, groups) if groups else "It has no groups."
+        raise UserError(f"--slice {name}: {opened.benchmark} has no such group. {hint} Or write COLUMN=VALUE.")
+    definitions = {opened.benchmark: opened.definition} if opened.definition else {}
+    source = SliceSource(definitions=definitions, data=shared.data)
+    slices = read_slices(list(opened.runs.values()), column, source)
+    if value not in slices.order:
+        raise UserError(f"--slice {name}: no case has this value. {suggestion(value, slices.order)}")
+    return None, {one for one, own in slices.names.items() if own == value}
 
 
 def _searches(
@@ -130,13 +170,18 @@ def _searches(
     codes = [str(code) for code in FailureCode]
     if same["failure"] and same["failure"] not in codes:
         raise UserError(f"--failure {same['failure']}: is not a failure code. Codes: {', '.join(codes)}.")
-    criteria = [one.criterion for one in read_criteria(opened.searched)] if same["criterion"] else []
-    if same["criterion"] not in (criteria or [same["criterion"]]):
-        raise UserError(f"--criterion {same['criterion']}: judges did not grade it. Criteria: {', '.join(criteria)}.")
+    criteria = [one.criterion for one in read_criteria(opened.searched)] if same["criterion"] else [""]
+    if same["criterion"] not in criteria:
+        known = ", ".join(criteria) or "none"
+        raise UserError(f"--criterion {same['criterion']}: judges did not grade it. Criteria: {known}.")
+    same["model"], *flipped_models = (
+        matches[0] if len(matches := matching_names(name, opened.runs)) == 1 else name
+        for name in (same["model"], *(flipped or ()))
+    )
     search = CaseSearch(**same)
     if not flipped:
         return [search]
-    first, second = flipped
+    first, second = flipped_models
     return [replace(search, got=first, missed=second), replace(search, got=second, missed=first)]
 
 

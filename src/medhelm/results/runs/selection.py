@@ -49,10 +49,15 @@ class RunFacts(Protocol):
 T = TypeVar("T")
 
 
-def filter_runs(wanted: RunFilter, items: Sequence[T], facts: Callable[[T], RunFacts]) -> list[T]:
+def filter_runs(
+    wanted: RunFilter, items: Sequence[T], facts: Callable[[T], RunFacts], *, families: bool = False
+) -> list[T]:
     """Return the items whose run meets all conditions.
 
-    Parameters: facts, item -> its run.
+    A model's name means its plain run and, if variants are wanted, its runs at other settings and its variants. A name
+    to exclude always means all of them.
+
+    Parameters: facts, item -> its run; families, True as if variants were wanted.
     Raises: UserError for names that no run has, or that several have; and if nothing is left of some runs.
     """
     if wanted.is_empty or not items:
@@ -61,8 +66,9 @@ def filter_runs(wanted: RunFilter, items: Sequence[T], facts: Callable[[T], RunF
     models, benchmarks = {run.model for run in runs}, {run.benchmark for run in runs}
     aliases = {entry.alias: entry.name for entry in load_suite() if entry.alias}
     problems: list[str] = []
-    named = _full_names("--model", wanted.models, models, problems)
-    excluded = _full_names("--exclude", wanted.excluded, models, problems)
+    families = families or bool(wanted.variants)
+    named = _full_names("--model", wanted.models, models, problems, families=families)
+    excluded = _full_names("--exclude", wanted.excluded, models, problems, families=True)
     full = [aliases.get(name, name) for name in wanted.benchmarks]
     chosen = _full_names("--benchmark", full, benchmarks, problems)
     if problems:
@@ -166,17 +172,33 @@ def matching_names(name: str, known: Collection[str]) -> list[str]:
     return []
 
 
-def _full_names(option: str, names: Iterable[str], known: Collection[str], problems: list[str]) -> set[str]:
-    """Return the full names; add errors about unknown and ambiguous names to `problems`."""
+def _full_names(
+    option: str, names: Iterable[str], known: Collection[str], problems: list[str], *, families: bool = False
+) -> set[str]:
+    """Return the full names; add errors about unknown and ambiguous names to `problems`.
+
+    `families`: a name also means the names that add a setting or a variant to it. It does so anyway if no run has it.
+    """
     found = set()
     for name in names:
         try:
-            match = match_name(name, known)
+            match = match_name(name, known if " [" in name else {one.partition(" [")[0] for one in known})
         except UserError as error:
             problems.append(f"{option}: {error}")
-        else:
-            found |= {match, file_name(name)} & set(known)
+            continue
+        found |= {match, file_name(name)} & set(known)
+        if families or match not in known:
+            found.update(one for one in known if is_of_family(one, match))
     return found
+
+
+def is_of_family(label: str, name: str) -> bool:
+    """Return True if a label is the name of a model, or adds a setting or a variant to it.
+
+    >>> is_of_family("openai/x [temperature=0.7, repeat=2]", "openai/x [temperature=0.7]")
+    True
+    """
+    return label == name or label.startswith(f"{name.removesuffix(']')}, " if name.endswith("]") else f"{name} [")
 
 
 def _in_utc(time: datetime) -> datetime:

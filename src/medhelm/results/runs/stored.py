@@ -47,7 +47,7 @@ class RunListFilter:
         """Return the runs that meet all conditions. Raises: UserError as `filter_runs`."""
         found = [
             one
-            for one in filter_runs(self.wanted, runs, lambda one: one)
+            for one in filter_runs(self.wanted, runs, lambda one: one, families=True)
             if (not self.statuses or one.status in self.statuses)
             and (self.tier is None or (one.run is not None and one.run.tier == self.tier))
         ]
@@ -81,6 +81,7 @@ def find_run(runs: Sequence[RunOnDisk], names: Sequence[str]) -> RunOnDisk:
     found = filter_runs(wanted, runs, lambda one: one)
     if not found:
         raise UserError("the store holds no run. Start one with `medhelm run`.")
+    found = [one for one in found if not (one.run and one.run.variant)] or found
     if len(found) > 1:
         several = "; ".join(f"{one.short_id} ({one.status}, started {one.started[:16]})" for one in found)
         raise UserError(
