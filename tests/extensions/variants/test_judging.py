@@ -160,6 +160,9 @@ def test_reports_have_a_section(medhelm: Medhelm, server: Server, tmp_path: Path
     benchmark = graded_store(medhelm, server, tmp_path, n=4, judges=(FAIR, LONG))
     store = tmp_path / "store"
     assert "judges" not in {one.key for one in sections.read_sections([store], BoardOptions())}
+    succeeded(medhelm("rejudge", benchmark, "--perturb", "padding", "--store", store))
+    (found,) = [one for one in sections.read_sections([store], BoardOptions()) if one.key == "judges"]
+    assert not any("kappa" in one for one in found.sentences)  # without repeats, there is no table about them
     succeeded(medhelm("rejudge", benchmark, "--perturb", "padding", "--repeat", "2", "--store", store))
     (found,) = [one for one in sections.read_sections([store], BoardOptions()) if one.key == "judges"]
     assert [table.caption.split()[0] for table in found.tables] == ["Shift", "Order", "Agreement", "Grades"]

@@ -44,8 +44,8 @@ def _named(dataset: Dataset, name: str, seed: int) -> list[Dataset]:
     if found := [one for one in every if one.n]:
         return found
     raise UserError(
-        f"{dataset.benchmark.name}: the perturbation `{name}` applies to none of its {dataset.n:,} instances. Leave it "
-        "out. Nothing was sent."
+        f"{dataset.benchmark.name}: the perturbation `{name}` applies to none of its {dataset.n:,} instances; "
+        "`medhelm variants check` says why. Leave it out. Nothing was sent."
     )
 
 

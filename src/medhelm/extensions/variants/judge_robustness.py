@@ -252,6 +252,12 @@ NOTES = (
     "Weighted kappa and ICC(2,1): agreement of a judge with itself when it gets the same prompts again.",
     "Length: rank correlation of grade and length among plain completions; longer ones can be better.",
 )
+"""Remarks about the tables, in their order."""
+
+
+def _notes(found: Sequence[JudgeRobustness]) -> list[str]:
+    """Return the remarks about the tables that have rows."""
+    return [note for note, (_, _, rows) in zip(NOTES, _tables(found), strict=True) if rows]
 
 
 def as_json(found: Sequence[JudgeRobustness]) -> dict[str, Any]:
@@ -347,7 +353,7 @@ def print_robustness(stores: Sequence[Path], benchmarks: Sequence[str], options:
     if format in ("table", "md"):
         click.echo(as_shown(" ".join(verdict(found)), format) + "\n")
     click.echo(to_text(found, format), nl=format in ("table", "md"))
-    print_remarks(NOTES if format in ("table", "md") else (), format)
+    print_remarks(_notes(found) if format in ("table", "md") else (), format)
 
 
 def section(stores: Sequence[Path], options: BoardOptions) -> ResultSection | None:
@@ -366,5 +372,5 @@ def section(stores: Sequence[Path], options: BoardOptions) -> ResultSection | No
         cells, headers, _ = table_of([_benchmark_field(), *map(_of_part, fields)], rows)
         tables += [SectionTable(caption=caption, headers=headers, rows=cells)] if rows else []
     return ResultSection(
-        key="judges", title="Robustness of the judges", sentences=[*verdict(found), *NOTES], tables=tables
+        key="judges", title="Robustness of the judges", sentences=[*verdict(found), *_notes(found)], tables=tables
     )

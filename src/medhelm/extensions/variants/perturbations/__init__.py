@@ -28,5 +28,7 @@ def find_perturbation(name: str) -> Perturbation:
     known = perturbations()
     if name not in known:
         near = suggestion(name, [*known, *GROUPS])
-        raise UserError(f"--perturb: `{name}` is not a perturbation. {near} `medhelm variants` lists all.")
+        raise UserError(
+            f"--perturb: `{name}` is not a perturbation. {near} `medhelm variants` lists all. Nothing was sent."
+        )
     return known[name]

@@ -189,7 +189,7 @@ def _find(name: str, benchmark: Benchmark) -> PromptVariant:
         return read_prompt_file(Path(name), benchmark)
     if name not in PROMPTS:
         raise UserError(
-            f"--prompt: `{name}` is neither a built-in prompt nor a YAML file. {suggestion(name, PROMPTS)} "
-            f"Built-in: {', '.join(PROMPTS)}. Nothing was sent."
+            f"--prompt: `{name}` is neither a built-in prompt nor a YAML file. {suggestion(name, PROMPTS)} Nothing was "
+            "sent."
         )
     return PROMPTS[name].of(benchmark)
