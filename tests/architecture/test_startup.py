@@ -42,7 +42,7 @@ def test_what_is_needed_later_is_loaded_later(code: str, later: set[str]) -> Non
     assert later.isdisjoint(done.stdout.split())
 
 
-CORE_LINES = 10_591
+CORE_LINES = 10_752
 """Most lines of code, without blank lines, comments and docstrings, that running an evaluation imports at first: whole
 chapters, also where it needs a part of them. Lower this number when the core shrinks."""
 

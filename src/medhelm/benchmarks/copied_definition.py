@@ -67,6 +67,9 @@ def definition_of(benchmark: Benchmark, name: str) -> dict[str, Any]:
         "drop_duplicates": benchmark.drop_duplicates,
         "choices": _choices(benchmark),
         "positive": benchmark.positive,
+        "slices": [
+            {"column": one.column, "bands": list(one.bands)} if one.bands else one.column for one in benchmark.slices
+        ],
         "forbidden_perturbations": dict(benchmark.forbidden_perturbations),
         "answer": _given(benchmark.answer, AnswerField(column="")),
         "metadata": list(benchmark.metadata_columns),

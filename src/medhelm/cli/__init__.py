@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "leaderboard": ("results:leaderboard", "Rank models by macro average."),
         "serve": ("web", "Show the results in a browser."),
         "compare": ("results:compare", "Test whether models differ significantly."),
-        "robustness": ("variants", "Compare variants with the runs they belong to."),
+        "robustness": ("variants", "Compare variants with their plain runs."),
         "confusion": ("results:confusion", "Show sensitivity and specificity by class."),
         "confidence": ("variants", "Show how far confidences can be trusted."),
         "cases": ("web", "List cases by what happened."),

@@ -169,9 +169,9 @@ class WordOrColumn(click.Choice[str]):
         return value
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """Return the words and what else is allowed."""
+        """Return a word for all words, and what else is allowed."""
         del param, ctx
-        return f"[{'|'.join(self.choices)}|[BENCHMARK:]COLUMN]"
+        return "WORD|[BENCHMARK:]COLUMN"
 
 
 class Dollars(click.FloatRange):

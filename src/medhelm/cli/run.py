@@ -569,7 +569,7 @@ def rejudge(
     Examples:
       medhelm rejudge --judge openai/NEW
       medhelm rejudge aci_bench --judge openai/NEW --without openai/OLD
-      medhelm rejudge aci_bench --perturb padding,criteria_order --repeat 3 --max-cost 5
+      medhelm rejudge aci_bench --perturb padding,criteria_order --repeat 3
     """
     from medhelm.evaluation.rescore import judged_only
 

@@ -35,7 +35,7 @@ WRITTEN: Mapping[type, str] = {
     ),
     Release: "name created medhelm note options suite_text bases board sha256",
     Completion: "text failure finish_reason usage latency_s reported_model fingerprint refused_parts batched received "
-    "reasoning",
+    "reasoning token_logprobs",
     Failure: "boundary code message",
     Usage: "input cached_input output reasoning cache_write",
     Estimate: "value low high n n_failed method",

@@ -68,7 +68,7 @@ def pairwise(
     \b
     Examples:
       medhelm pairwise aci_bench --judge openai/J1 --dry-run
-      medhelm pairwise aci_bench --judge openai/J1 --model openai/A --model openai/B --max-cost 5
+      medhelm pairwise aci_bench --judge J1 --model openai/A --model openai/B
       medhelm pairwise aci_bench
     """
     from medhelm.cli.progress import progress_bar

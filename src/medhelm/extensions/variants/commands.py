@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @shared_options("json")
 @click.pass_context
 def variants(context: click.Context) -> int:
-    """List, show and check ways to ask a question.
+    """List other ways to ask a question.
 
     A variant changes how instances are asked: another prompt (`medhelm run --prompt NAME`), or a perturbation of each
     instance (`medhelm run --perturb NAME`). Its runs never enter the main scores. Without a subcommand, all are listed.
@@ -48,6 +48,10 @@ def list_(format_: str) -> int:
     """List prompts and perturbations.
 
     Each perturbation declares the correct reaction: the same answer, a new answer, or none.
+
+    \b
+    Example:
+      medhelm variants list --format md
     """
     from medhelm.extensions.variants.listing import listing_json, listing_text
 
@@ -65,7 +69,7 @@ def list_(format_: str) -> int:
 @shared_options("data", "benchmarks", "trust", "json")
 @click.pass_obj
 def show(shared: Shared, /, benchmark: str, instance: str, settings: Settings) -> int:
-    """Show how a variant changes the prompt of an instance.
+    """Show how a variant changes a prompt.
 
     Prints the differences from the prompt as it is, line by line, and the changed references. Nothing is sent.
 
@@ -166,17 +170,17 @@ def robustness(
     options: BoardOptions,
     format_: str,
 ) -> int:
-    """Compare variants with the runs they belong to.
+    """Compare variants with their plain runs.
 
     Reads stored runs with --repeat and --perturb, and sends nothing. Shows whether scores stay within a margin, how
     often answers flip, and how often they flip by chance; the mean over repeats, the part of its uncertainty that is
     due to sampling, pass@k and pass^k; a preference for the place of an option; how far means and ranks depend on the
-    prompt; and the thresholds of the Coalition for
-    Health AI, each met, not met, or undecided with the number of instances that would decide.
+    prompt; and the thresholds of the Coalition for Health AI, each met, not met, or undecided with the number of
+    instances that would decide.
 
     \b
     Examples:
-      medhelm run med_qa --model openai/gpt-4o --repeat 5 --perturb options_order,typos
+      medhelm run med_qa --model openai/gpt-4o --repeat 5 --perturb typos
       medhelm robustness med_qa
       medhelm robustness --model openai/gpt-4o --k 3 --show repeats --format csv
     """
