@@ -56,9 +56,9 @@ BY = ("overall", "category", "subcategory", "benchmark", "head-to-head", "criter
     type=WordOrColumn(BY),
     default="overall",
     show_default=True,
-    help="Columns of the table: overall, category, subcategory, benchmark; head-to-head: how often each model beats each "
-    "of the others; criterion, or BENCHMARK:criterion: mean grades by criterion of the judges' rubric; any other name is "
-    "a column of the data, by whose values scores are shown.",
+    help="Columns of the table: overall, category, subcategory, benchmark; head-to-head: how often each model beats "
+    "each of the others; criterion, or BENCHMARK:criterion: mean grades by criterion of the judges' rubric; any other "
+    "name is a column of the data, by whose values scores are shown.",
 )
 @options_of(SourceOptions, "source")
 @options_of(BoardOptions, "options", "ranking")

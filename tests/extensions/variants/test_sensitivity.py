@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 
 from medhelm.extensions.variants.sensitivity import (
-    PARTS,
     concordance,
     rank_stability,
     spread,
-    variance_parts,
 )
 
 DRAWS = 400
@@ -72,56 +68,6 @@ def test_spread_counts_clusters_and_leaves_out_what_lacks_a_score() -> None:
     for wrong in (table[:1], np.full((2, 3), np.nan)):
         with pytest.raises(ValueError, match=r"two|no instance"):
             spread(wrong, np.random.default_rng(0))
-
-
-def crossed(rng: np.random.Generator, sds: dict[str, float], m: int, p: int, n: int) -> np.ndarray:
-    """Draw scores from the crossed random model."""
-    shapes = {
-        "model": (m, 1, 1),
-        "prompt": (1, p, 1),
-        "instance": (1, 1, n),
-        "model_prompt": (m, p, 1),
-        "model_instance": (m, 1, n),
-        "prompt_instance": (1, p, n),
-        "rest": (m, p, n),
-    }
-    parts = (rng.normal(0, sds.get(name, 0.0), size=shape) for name, shape in shapes.items())
-    return np.zeros((m, p, n)) + sum(parts)
-
-
-def test_the_parts_of_the_variance_are_those_that_were_drawn() -> None:
-    sds = dict(zip(PARTS, (0.5, 0.3, 0.8, 0.2, 0.4, 0.3, 0.6), strict=True))
-    rng = np.random.default_rng(3)
-    tables = [crossed(rng, sds, 8, 8, 60) for _ in range(80)]
-    found = [variance_parts(table, rng, draws=200) for table in tables]
-    for name, sd in sds.items():
-        assert np.mean([one[name].value for one in found]) == pytest.approx(sd**2, rel=0.15), name
-    inside = sum(one["rest"].low <= 0.36 <= one["rest"].high for one in found)
-    assert inside >= 72
-
-
-def test_the_parts_of_the_variance_equal_sums_over_all_cells() -> None:
-    table = np.random.default_rng(4).normal(size=(3, 4, 7))
-    _, p, n = table.shape
-    means = {
-        kept: table.mean(axis=tuple(axis for axis in range(3) if axis not in kept), keepdims=True)
-        for kept in [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
-    }
-
-    def mean_square(axes: tuple[int, ...]) -> float:
-        effect = np.zeros(table.shape)
-        for take in product([0, 1], repeat=len(axes)):
-            kept = tuple(axis for axis, is_kept in zip(axes, take, strict=True) if is_kept)
-            effect = effect + (-1) ** (len(axes) - len(kept)) * means[kept]
-        return float((effect**2).sum() / np.prod([table.shape[axis] - 1 for axis in axes]))
-
-    rest = mean_square((0, 1, 2))
-    found = variance_parts(table, np.random.default_rng(0), draws=60)
-    assert found["rest"].value == pytest.approx(rest)
-    assert found["model_prompt"].value == pytest.approx(max(0, (mean_square((0, 1)) - rest) / n))
-    model = mean_square((0,)) - mean_square((0, 1)) - mean_square((0, 2)) + rest
-    assert found["model"].value == pytest.approx(max(0, model / (p * n)))
-    assert all(one.low <= one.value <= one.high for one in found.values())
 
 
 def test_concordance_is_that_of_the_textbook() -> None:

@@ -1,4 +1,4 @@
-"""Sensitivity to the prompt: spread of means, parts of the variance, and stability of ranks.
+"""Sensitivity to the prompt: spread of means, and stability of ranks.
 
 Everything here is about the prompts and the models at hand, not about others that might have been tried: only the
 instances are a sample. They are drawn again in whole clusters, the same for all prompts and models.
@@ -12,7 +12,7 @@ covers the true spread in at least 95% of samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -28,14 +28,9 @@ from medhelm.analysis.means import (
     cluster_totals,
     draw_means,
     percentile_interval,
-    resampling_weights,
     t_quantile,
 )
 from medhelm.domain import Estimate
-
-PARTS = ("model", "prompt", "instance", "model_prompt", "model_instance", "prompt_instance", "rest")
-"""Parts of the variance of single scores: differences between models, prompts and instances, their interactions, and
-the rest, which includes the randomness of completions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,38 +125,6 @@ def spread(
     )
 
 
-def variance_parts(
-    scores: Floats, rng: np.random.Generator, *, clusters: Clusters = None, draws: int = DRAWS
-) -> Mapping[str, Estimate]:
-    """Split the variance of single scores into models, prompts, instances and their interactions.
-
-    Components of the random model with one score per cell, estimated by mean squares; those that come out below zero
-    are 0. Intervals are about other instances, and the same models and prompts.
-
-    Parameters: scores, shape (models, prompts, instances), nan if missing, at least two of each.
-    Returns: `PARTS` -> its variance. Raises: ValueError for fewer than two models, prompts or instances.
-    """
-    m, p, _ = scores.shape
-    rows, codes, k, n_left_out = _complete(scores.reshape(m * p, -1), clusters)
-    n = rows.shape[1]
-    if min(m, p, n) < 2:
-        raise ValueError("the parts of the variance need at least two models, prompts and instances")
-    squares = _Squares(rows.reshape(m, p, n))
-    values = squares.components(np.ones((1, n)))[0]
-    ends = [(0.0, math.inf)] * len(PARTS)
-    if k >= 2:
-        weights = resampling_weights(k, draws, rng, width=n)
-        repeated = k / (k - 1)  # instances that are drawn twice make a sample less varied than the population
-        found = np.concatenate(
-            [squares.components(counts if k == n else counts[:, codes], repeated) for counts in weights]
-        )
-        ends = [percentile_interval(column, k) for column in found.T]
-    return {
-        name: _estimate(float(value), own, rows, n_left_out, "mean squares, bootstrap")
-        for name, value, own in zip(PARTS, values, ends, strict=True)
-    }
-
-
 def rank_stability(
     scores: Floats, rng: np.random.Generator, *, clusters: Clusters = None, draws: int = DRAWS
 ) -> PromptRankStability:
@@ -216,53 +179,6 @@ def concordance(tables: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Floats = np.where(most > 0, 12 * s / most, np.nan)
     return found
-
-
-class _Squares:
-    """Sums of squares of a table of models, prompts and instances, for any weights of the instances."""
-
-    def __init__(self, table: Floats) -> None:
-        """`table`: shape (models, prompts, instances), no value missing."""
-        self.m, self.p, n = table.shape
-        self._rows = table.reshape(-1, n)
-        self._each = np.stack(
-            [
-                (table**2).sum(axis=(0, 1)),
-                self.p * (table.mean(axis=1) ** 2).sum(axis=0),
-                self.m * (table.mean(axis=0) ** 2).sum(axis=0),
-                self.m * self.p * table.mean(axis=(0, 1)) ** 2,
-            ]
-        )
-
-    def components(self, weights: Floats, repeated: float = 1.0) -> Floats:
-        """Return the components of the variance, shape (draws, parts).
-
-        Parameters: weights, shape (draws, instances); repeated, factor for differences between instances.
-        """
-        m, p = self.m, self.p
-        n = weights.sum(axis=1)
-        whole, by_mi, by_pi, by_i = (weights @ self._each.T).T
-        cells = (weights @ self._rows.T / n[:, None]).reshape(-1, m, p)
-        by_mp = n * (cells**2).sum(axis=(1, 2))
-        by_m = n * p * (cells.mean(axis=2) ** 2).sum(axis=1)
-        by_p = n * m * (cells.mean(axis=1) ** 2).sum(axis=1)
-        base = n * m * p * cells.mean(axis=(1, 2)) ** 2
-        ms_m, ms_p, ms_i = (by_m - base) / (m - 1), (by_p - base) / (p - 1), repeated * (by_i - base) / (n - 1)
-        ms_mp = (by_mp - by_m - by_p + base) / ((m - 1) * (p - 1))
-        ms_mi = repeated * (by_mi - by_m - by_i + base) / ((m - 1) * (n - 1))
-        ms_pi = repeated * (by_pi - by_p - by_i + base) / ((p - 1) * (n - 1))
-        rest = repeated * (whole - by_mp - by_mi - by_pi + by_m + by_p + by_i - base) / ((m - 1) * (p - 1) * (n - 1))
-        parts = (
-            (ms_m - ms_mp - ms_mi + rest) / (p * n),
-            (ms_p - ms_mp - ms_pi + rest) / (m * n),
-            (ms_i - ms_mi - ms_pi + rest) / (m * p),
-            (ms_mp - rest) / n,
-            (ms_mi - rest) / p,
-            (ms_pi - rest) / m,
-            rest,
-        )
-        found: Floats = np.maximum(np.stack(parts, axis=1), 0.0)
-        return found
 
 
 def _complete(rows: Floats, clusters: Clusters) -> tuple[Floats, NDArray[np.intp], int, int]:
