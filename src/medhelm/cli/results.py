@@ -241,9 +241,6 @@ def compare(
       medhelm compare --adjust bh --by test --format csv
       medhelm compare --published-only --suite paper35
     """
-    from medhelm.results.comparison import compare_all_models, compare_models, compare_published_models
-    from medhelm.results.runs.selection import refuse_filter
-
     if pairs.everything and models:
         raise UserError("--all compares every pair of models: give names or --all, not both.")
     if releases := _find_releases(shared, models):
@@ -251,38 +248,55 @@ def compare(
         return 0
     if len(models) == 1:
         raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
-    by_column = pairs.by is not None and pairs.by not in BY_PAIRS
-    if by_column and (pairs.published_only or len(models) != 2):
+    if pairs.by is not None and pairs.by not in BY_PAIRS and (pairs.published_only or len(models) != 2):
         raise UserError(
             f"--by {pairs.by} is a column of the data: name the two models to compare by its values. Other words: "
             f"{', '.join(BY_PAIRS)}."
         )
     if pairs.published_only:
-        refuse_filter(options.wanted)
-        if ratings:
-            raise UserError("--ratings are for runs in a store. Leave it out, or leave out --published-only.")
-        if pairs.by in ("benchmark", "test", "criterion"):
-            raise UserError(f"--by {pairs.by} needs scores of instances, which are not published. Use --by overall.")
-        found = compare_published_models(models, suite=str(options.suite))
-        _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
-        return 0
-    stores, options = shared.all_stores, board_options(shared, options, format_)
+        return _print_published_pairs(models, pairs, options, format_, has_ratings=ratings is not None)
+    options = replace(board_options(shared, options, format_), clinicians=clinicians_of(shared, ratings))
+    if len(models) == 2:
+        return _print_two(shared, models, pairs, options, format_)
+    from medhelm.results.comparison import compare_all_models
+
+    if pairs.by == "criterion":
+        raise UserError("--by criterion compares two models: name both.")
+    found = compare_all_models(shared.all_stores, models, options)
+    _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
+    return 0
+
+
+def _print_published_pairs(
+    models: tuple[str, ...], pairs: PairOptions, options: BoardOptions, format_: str, *, has_ratings: bool
+) -> int:
+    """Print the pairs of published models. Raises: UserError for options that need runs."""
+    from medhelm.results.comparison import compare_published_models
+    from medhelm.results.runs.selection import refuse_filter
+
+    refuse_filter(options.wanted)
+    if has_ratings:
+        raise UserError("--ratings are for runs in a store. Leave it out, or leave out --published-only.")
+    if pairs.by in ("benchmark", "test", "criterion"):
+        raise UserError(f"--by {pairs.by} needs scores of instances, which are not published. Use --by overall.")
+    found = compare_published_models(models, suite=str(options.suite))
+    _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
+    return 0
+
+
+def _print_two(shared: Shared, models: tuple[str, ...], pairs: PairOptions, options: BoardOptions, format_: str) -> int:
+    """Print the comparison of two models: by benchmark, by criterion, or by the values of a column."""
+    from medhelm.results.comparison import compare_models
+
     by_criterion = pairs.by == "criterion"
-    options = replace(options, clinicians=clinicians_of(shared, ratings), criteria=by_criterion or format_ == "json")
-    if len(models) != 2:
-        if by_criterion:
-            raise UserError("--by criterion compares two models: name both.")
-        options = replace(options, criteria=False)
-        found = compare_all_models(stores, models, options)
-        _print_pairs(replace(found, adjustment=pairs.adjustment), pairs.by, format_)
-        return 0
-    if by_column:
+    options = replace(options, criteria=by_criterion or format_ == "json")
+    if pairs.by is not None and pairs.by not in BY_PAIRS:
         return _print_sliced_pair(shared, models, pairs, options, format_)
     if pairs.by is not None and not by_criterion:
         raise UserError(
             f"--by {pairs.by} needs more than two models: two models are shown by benchmark, or with --by criterion."
         )
-    pair = compare_models(stores, *models, options, adjustment=pairs.adjustment)
+    pair = compare_models(shared.all_stores, models[0], models[1], options, adjustment=pairs.adjustment)
     _print_pair(pair, format_, by_criterion=by_criterion)
     return 0
 
