@@ -61,6 +61,7 @@ SELECT i::INTEGER AS position, printf('%08d', 20000000 + i * 7) AS instance_id,
     NULL::VARCHAR AS score_failure, '' AS suspicions,
     CASE WHEN $judged AND NOT failed THEN 1.0 END::DOUBLE AS jury_coverage, false AS unreadable,
     NULL::VARCHAR AS reasoning,
+    NULL::VARCHAR AS token_logprobs,
     CASE WHEN NOT failed THEN score END::DOUBLE AS {metric}_corrected,
     CASE WHEN NOT failed THEN score END::DOUBLE AS {metric}_published
 FROM (
@@ -85,7 +86,7 @@ SELECT i::INTEGER AS position, printf('%08d', 20000000 + i * 7) AS instance_id,
     0::BIGINT AS reasoning_tokens, (20 + h % 1000) / 1000 AS latency_s, $model AS reported_model,
     false AS batched, '' AS fingerprint, '' AS refused_parts, 0::BIGINT AS cache_write_tokens,
     1767225600.0::DOUBLE AS received, NULL::VARCHAR AS score_failure, '' AS suspicions, NULL::DOUBLE AS jury_coverage,
-    false AS unreadable, NULL::VARCHAR AS reasoning,
+    false AS unreadable, NULL::VARCHAR AS reasoning, NULL::VARCHAR AS token_logprobs,
     CASE WHEN NOT failed THEN score END::DOUBLE AS {metric}_corrected,
     CASE WHEN NOT failed THEN score END::DOUBLE AS {metric}_published
 FROM (
