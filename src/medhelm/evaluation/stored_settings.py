@@ -98,7 +98,7 @@ class JuryChange:
 def settings_of(run: Run) -> Settings:
     """Return the settings of a stored run that change what is measured; the others have their defaults."""
     stored = {name: run.settings[name] for name in MEASUREMENT if name in run.settings}
-    if "temperature=" not in run.setting:  # nobody chose it
+    if "temperature=" not in run.setting:  # the run has it, but no option chose it
         stored.pop("temperature", None)
     kind, _, name = run.variant.partition("=")
     if kind == "perturb":
