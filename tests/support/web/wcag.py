@@ -74,7 +74,11 @@ _SPACING = (
     const titled = element.closest('[title]');
     return titled !== null && titled.title.includes(element.textContent.trim());
   };
-  const found = boxes.filter(element => isCut(element) && !before.has(element) && !isNamed(element)).map(describe);
+  // The first lines of a text, whose row leads to the whole, are an excerpt at any spacing.
+  const isExcerpt = element => getComputedStyle(element).webkitLineClamp !== 'none'
+    && element.closest('tbody').querySelector('th a') !== null;
+  const found = boxes.filter(element =>
+    isCut(element) && !before.has(element) && !isNamed(element) && !isExcerpt(element)).map(describe);
   const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   if (wide > 0) { found.push(`${wide} pixels beyond the window`); }
   document.adoptedStyleSheets = document.adoptedStyleSheets.filter(one => one !== sheet);
