@@ -136,6 +136,9 @@ _PRINTED = (
 }"""
 )
 
+_FOLDED = """() => [...document.querySelectorAll('.case details:not(.notes details) > :not(summary)')]
+  .filter(one => !one.checkVisibility()).map(one => one.textContent.trim().slice(0, 60))"""
+
 _WATCH_FOR_CHANGES = """() => {
   window.changes = [];
   document.addEventListener('submit', event => { window.changes.push('submits'); event.preventDefault(); }, true);
@@ -172,9 +175,10 @@ def problems_of_keys(page: Page) -> Iterator[str]:
 
 
 def problems_in_print(page: Page) -> Iterator[str]:
-    """Yield what a printed page would cut off."""
+    """Yield what a printed page would cut off, and parts of a case that stay folded."""
     page.emulate_media(media="print")
-    yield from (f"print, cut: {one}" for one in page.evaluate(_PRINTED))
+    for name, script in (("cut", _PRINTED), ("folded", _FOLDED), ("wide", REFLOW)):
+        yield from (f"print, {name}: {one}" for one in page.evaluate(script))
     page.emulate_media(media="screen")
 
 
