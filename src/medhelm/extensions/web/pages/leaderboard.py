@@ -30,9 +30,9 @@ from medhelm.extensions.web.board_charts import (
     heat_map,
 )
 from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
-from medhelm.extensions.web.page import PageRequest
+from medhelm.extensions.web.page import Heading, PageRequest, sorted_table
+from medhelm.extensions.web.pages.reference import has_sections
 from medhelm.extensions.web.pages.running import start_page
-from medhelm.extensions.web.pages.sections import has_sections
 from medhelm.extensions.web.site import (
     PARAMETERS,
     BoardSelection,
@@ -45,7 +45,6 @@ from medhelm.extensions.web.site import (
     selected_inputs,
     selection_of,
 )
-from medhelm.extensions.web.sorting import Heading, sorted_table
 from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download, text_download
 from medhelm.results import comparison as comparison_report
 from medhelm.results import leaderboard_view as report
