@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from medhelm.extensions.web.cases.case import open_cases
-from medhelm.extensions.web.cases.listing import instructive_cases, mark_hits
+from medhelm.extensions.web.cases.listing import excerpt_around, instructive_cases
 from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, CaseSearch, search_cases
 from tests.support.web.random_cases import CRITERIA, MODELS, Stored, expected, write_choices, write_grades
 
@@ -19,7 +19,7 @@ FIELDS: dict[str, tuple[Any, ...]] = {
     "sort": get_args(CaseOrder),
     "model": ("", "", "", *MODELS),
     "failure": ("", "", "", "refusal", "timeout"),
-    "group": (None, None, "ward"),
+    "group": ("", "", "ward"),
     "low": (None, None, None, 0.5, 2.0),
     "high": (None, None, None, 0.5, 3.0),
     "got": ("", "", "", *MODELS[:3]),
@@ -95,7 +95,7 @@ def test_a_small_export_holds_the_most_instructive_cases_in_the_order_of_the_dat
     ],
 )
 def test_excerpts_are_short_and_mark_the_hits(text: str, sought: str, hits: int) -> None:
-    found = mark_hits(text, sought)
+    found = excerpt_around(text, sought)
     marked = [one.text for one in found if one.is_hit]
     assert len(marked) == hits
     assert all(one.lower() == sought.lower()[: len(one)] for one in marked)

@@ -11,10 +11,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from medhelm.analysis.leaderboard.cells import DECIMALS
 from medhelm.domain import Benchmark, Run
@@ -30,9 +30,6 @@ from medhelm.results.runs.answers import Options, ids_with_prompt_text, read_ans
 from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import damaged, run_tables
 from medhelm.storage.store import Store, stored_folder
-
-if TYPE_CHECKING:
-    pass
 
 CaseFilter = Literal[
     "all",
@@ -127,52 +124,43 @@ class SearchedRuns:
         return any(run.jury_result and run.jury_result.form == "points" for run in self.runs.values())
 
 
+def _condition(default: Any, meaning: str, words: str = "") -> Any:
+    """Return a field of a search that is also a parameter of URLs.
+
+    Parameters: words, the condition in words with `{}` for its value; empty for what is no condition of its own.
+    """
+    return field(default=default, metadata={"meaning": meaning, "words": words})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseSearch:
-    """Conditions on instances. Conditions on completions must hold for one completion together."""
+    """Conditions on instances. Conditions on completions must hold for one completion together.
 
-    text: str = ""
-    """Text to find, in any case; empty for all."""
-    within: SearchedText = "all"
-    """Texts that are searched."""
-    model: str = ""
-    """Model whose completions are searched; empty for any model."""
-    show: CaseFilter = "all"
-    """Filter by what happened."""
-    failure: str = ""
-    """Failure code of a completion; empty for any."""
-    group: str | None = None
-    """Group of instances; None for all."""
-    low: float | None = None
-    """Lowest score of a completion."""
-    high: float | None = None
-    """Highest score of a completion."""
-    got: str = ""
-    """Model that is right; empty for any."""
-    missed: str = ""
-    """Model that is wrong; empty for any."""
-    better: str = ""
-    """Model whose score is better than that of `than`; empty for any."""
-    than: str = ""
-    """Model whose score is worse than that of `better`; empty for any."""
-    criterion: str = ""
-    """Criterion that a judge graded low, or did not find met; empty for any."""
+    Empty texts are no condition.
+    """
+
+    text: str = _condition("", "Text to find, in any case.", "text: {}")
+    within: SearchedText = _condition("all", "Texts that are searched; all also searches ids.", "in {}")  # noqa: RUF009
+    model: str = _condition("", "Model whose completions are searched.", "completions of {}")
+    show: CaseFilter = _condition("all", "Filter by what happened to an instance.", "{}")  # noqa: RUF009
+    failure: str = _condition("", "Failure code of a completion.", "failure: {}")
+    group: str = _condition("", "Subgroup of instances.", "group: {}")
+    low: float | None = _condition(None, "Lowest score of a completion.", "score from {}")
+    high: float | None = _condition(None, "Highest score of a completion.", "score to {}")
+    got: str = _condition("", "Model that is right.", "right: {}")
+    missed: str = _condition("", "Model that is wrong.", "wrong: {}")
+    better: str = _condition("", "Model whose score is better than that of the model `than`.", "{}")
+    than: str = _condition("", "Model whose score is worse than that of the model `better`.")
+    criterion: str = _condition("", "Criterion that a judge graded low, or did not find met.", "low on {}")
     low_grade: float | None = None
     """Grade up to which a criterion is low; from which, where lower is better. None for 2 of 5, or as much."""
-    answer: str = ""
-    """Label of the option that a completion names; empty for any."""
-    key: str = ""
-    """Label of the correct option; empty for any."""
-    tag: str = ""
-    """Tag that someone gave to the instance or to a completion of it; empty for any."""
-    starred: bool = False
-    """True for instances with a star, of their own or of a completion."""
-    noted: bool = False
-    """True for instances with a note, on themselves or on a completion."""
-    with_baselines: bool = False
-    """True to search the completions of baselines too."""
-    sort: CaseOrder = "position"
-    """Order of the result."""
+    answer: str = _condition("", "Label of the option that a completion names.", "chose {}")
+    key: str = _condition("", "Label of the correct option.", "key is {}")
+    tag: str = _condition("", "Tag that someone gave to an instance or a completion.", "tag: {}")
+    starred: bool = _condition(False, "1: only instances with a star.", "with a star")
+    noted: bool = _condition(False, "1: only instances with a note.", "with a note")
+    with_baselines: bool = _condition(False, "1: baselines count as models.", "with baselines")
+    sort: CaseOrder = _condition("position", "Order of the instances.")  # noqa: RUF009
 
     @property
     def models(self) -> list[str]:
@@ -186,6 +174,12 @@ class CaseSearch:
             and (not self.starred or any(one.is_starred for one in annotations))
             and (not self.noted or any(one.note for one in annotations))
         )
+
+
+SEARCH_PARAMETERS = {
+    one.name: one.metadata for one in fields(CaseSearch) if one.metadata
+}
+"""Parameter of URLs -> its `meaning`, and the condition in `words`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +319,12 @@ class CompletionGrades:
 def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], CompletionGrades]:
     """Return model and instance -> the judgments of the completion."""
     with _Records(searched) as records:
-        rows = records.judge_findings(instance_ids)
+        rows = records.rows(
+            "SELECT model, instance_id, max(spread), coalesce(list(DISTINCT criterion) FILTER (is_low), []) "  # noqa: S608
+            f"FROM {records.judged(list(searched.runs))} WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) "
+            "GROUP BY ALL",
+            [list(instance_ids)],
+        )
     return {(model, name): CompletionGrades(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
 
 
@@ -358,8 +357,21 @@ def read_case(searched: SearchedRuns, key: str, models: Sequence[str]) -> Stored
         return StoredCase(row, whole, records.judgments(instance_id, list(whole)))
 
 
-def count_outcomes(searched: SearchedRuns, got: str, missed: str) -> tuple[int, int, int, int]:
-    """Compare two models: count the instances that both, only the first, only the second, and none got right."""
+class OutcomeCounts(NamedTuple):
+    """Counts of instances by which of two models are right; those without a score of both do not count."""
+
+    both: int
+    """Both right."""
+    first: int
+    """Only the first right."""
+    second: int
+    """Only the second right."""
+    none: int
+    """Both wrong."""
+
+
+def count_outcomes(searched: SearchedRuns, first: str, second: str) -> OutcomeCounts:
+    """Count the instances that both, only one, and none of two models got right."""
     with _Records(searched) as records:
         query = (
             f"WITH pairs AS (SELECT bool_or(share >= {HALF}) FILTER (model = ?) AS a, "  # noqa: S608 - our own number
@@ -367,8 +379,7 @@ def count_outcomes(searched: SearchedRuns, got: str, missed: str) -> tuple[int, 
             "SELECT count(*) FILTER (a AND b), count(*) FILTER (a AND NOT b), count(*) FILTER (b AND NOT a), "
             "count(*) FILTER (NOT a AND NOT b) FROM pairs"
         )
-        both, first, second, none = records.rows(query, [got, missed])[0]
-    return both, first, second, none
+        return OutcomeCounts(*records.rows(query, [first, second])[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,13 +399,12 @@ class SearchChoices:
 def read_choices(searched: SearchedRuns) -> SearchChoices:
     """Return the values that occur in the records, sorted."""
     with _Records(searched) as records:
-        groups = records.rows('SELECT DISTINCT "group" FROM records WHERE "group" <> \'\' ORDER BY 1', [])
-        codes = records.rows("SELECT DISTINCT failure_code FROM records WHERE failure_code IS NOT NULL ORDER BY 1", [])
         labels = {label for own in searched.options.values() for label in own.labels}
+        judged = "" if searched.counts_points else records.judged(list(searched.runs))
         return SearchChoices(
-            groups=[row[0] for row in groups],
-            failures=[row[0] for row in codes],
-            criteria=[] if searched.counts_points else records.criteria(),
+            groups=records.distinct("records", '"group"'),
+            failures=records.distinct("records", "failure_code"),
+            criteria=records.distinct(judged, "criterion") if judged else [],
             labels=sorted(labels) if len(labels) <= MOST_LABELS else [],
         )
 
@@ -468,6 +478,11 @@ class _Records:
         except duckdb.Error as error:
             raise _unreadable(self._searched, error) from error
 
+    def distinct(self, table: str, column: str) -> list[str]:
+        """Return the texts in a column, sorted, without the empty one."""
+        query = f"SELECT DISTINCT {column} FROM {table} WHERE {column} <> '' ORDER BY 1"  # noqa: S608 - our own names
+        return [row[0] for row in self.rows(query, [])]
+
     def instance_id(self, key: str) -> str | None:
         """Return the id of the instance with this key; None if no run has it."""
         digest = key.rpartition(SEPARATOR)[2]
@@ -534,7 +549,7 @@ class _Records:
         whole, more = self._on_instance(search)
         judged, spread = "", "NULL"
         if "judges" in (search.show, search.sort):
-            table = self._judged([search.model] if search.model else counted)
+            table = self.judged([search.model] if search.model else counted)
             spreads = f"SELECT instance_id, max(spread) AS judges FROM {table} GROUP BY instance_id"  # noqa: S608
             judged, spread = f"LEFT JOIN ({spreads}) USING (instance_id)", "any_value(judges)"
         ranked, own = ("any_value(share) FILTER (model = ?)", [search.model]) if search.model else ("avg(share)", [])
@@ -622,15 +637,6 @@ class _Records:
             found[name].append((model, text))
         return found
 
-    def judge_findings(self, instance_ids: Sequence[str]) -> list[tuple[str, str, float | None, list[str]]]:
-        """Return model, instance, largest difference between judges, and the criteria that one of them graded low."""
-        return self.rows(
-            "SELECT model, instance_id, max(spread), coalesce(list(DISTINCT criterion) FILTER (is_low), []) "  # noqa: S608
-            f"FROM {self._judged(list(self._searched.runs))} WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) "
-            "GROUP BY ALL",
-            [list(instance_ids)],
-        )
-
     def find_blanks(self, instance_ids: Sequence[str] | None = None) -> None:
         """Find the completions without text, except for reasoning. `instance_ids`: None for all instances."""
         chosen = "true" if instance_ids is None else "instance_id IN (SELECT unnest(?::VARCHAR[]))"
@@ -640,14 +646,6 @@ class _Records:
             [] if instance_ids is None else [list(instance_ids)],
         )
         self._fill("blanks", [(model, name) for model, name, text in rows if not strip_reasoning(text).strip()])
-
-    def criteria(self) -> list[str]:
-        """Return the names of the criteria of all judgments."""
-        files = self._judged_files(list(self._searched.runs))
-        if not files:
-            return []
-        table = f"read_parquet([{', '.join(map(sql_path, files))}])"
-        return [row[0] for row in self.rows(f"SELECT DISTINCT criterion FROM {table} ORDER BY 1", [])]  # noqa: S608
 
     def criterion_grades(self, models: Sequence[str], most_cases: int) -> list[CriterionGrades]:
         """Return the grades of these models on each criterion, the worst mean first."""
@@ -685,7 +683,7 @@ class _Records:
             )
         return sorted(found, key=lambda one: worst + best - one.mean if one.lower_is_better else one.mean)
 
-    def _judged(self, models: Sequence[str], low_grade: float | None = None) -> str:
+    def judged(self, models: Sequence[str], low_grade: float | None = None) -> str:
         """Return the SQL table of the judgments of these models: one row for each model, instance and criterion.
 
         `spread` is the difference between judges as a share of the scale; `is_low` says whether one of them graded low.
@@ -721,7 +719,7 @@ class _Records:
     ) -> list[tuple[str, str]]:
         """Return model and instance of the completions that a judge graded low on a criterion; "" for any."""
         named, values = ("AND criterion = ?", [criterion]) if criterion else ("", [])
-        table = self._judged(models, low_grade)
+        table = self.judged(models, low_grade)
         query = f"SELECT DISTINCT model, instance_id FROM {table} WHERE is_low {named}"  # noqa: S608 - our own files
         return self.rows(query, values)
 
@@ -748,7 +746,7 @@ class _Records:
         """Return the SQL conditions on all records of an instance with their values."""
         conditions: list[str] = []
         values: list[Any] = []
-        if search.group is not None:
+        if search.group:
             conditions.append('bool_or("group" = ?)')
             values.append(search.group)
         if search.key:

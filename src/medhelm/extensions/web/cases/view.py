@@ -110,7 +110,7 @@ def find_hits(text: str, needle: str, most: int = MOST_HITS) -> tuple[list[Hit],
         return [], 0
     found: list[Hit] = []
     n = 0
-    for n, match in enumerate(_pattern(needle).finditer(text), 1):
+    for n, match in enumerate(hit_pattern(needle).finditer(text), 1):
         if n <= most:
             start, end = match.span()
             found.append(Hit(text[max(0, start - AROUND) : start], match[0], text[end : end + AROUND], start + 1))
@@ -121,7 +121,7 @@ def mark_hits(pieces: Iterable[Piece], needle: str) -> list[Piece]:
     """Split pieces at the hits of a search, which are marked."""
     if not needle:
         return list(pieces)
-    pattern = _pattern(needle)
+    pattern = hit_pattern(needle)
     return [one for piece in pieces for one in _split_at_hits(piece, pattern)]
 
 
@@ -153,7 +153,8 @@ def mark_hits_in_html(html: Markup, needle: str) -> Markup:
     return Markup(pattern.sub(marked, html))  # noqa: S704 - the renderer escaped every text
 
 
-def _pattern(needle: str) -> re.Pattern[str]:
+def hit_pattern(needle: str) -> re.Pattern[str]:
+    """Return the pattern of a text in any case."""
     return re.compile(re.escape(needle), re.IGNORECASE)
 
 

@@ -22,14 +22,15 @@ from medhelm.extensions.web.cases.listing import (
     cut_text,
     find_cases,
     instructive_cases,
-    list_choices,
     locate_case,
     outcome_mark,
 )
 from medhelm.extensions.web.cases.search import (
+    SEARCH_PARAMETERS,
     CaseSearch,
     CompletionGrades,
     SearchChoices,
+    read_choices,
     read_judge_findings,
     read_texts,
     search_cases,
@@ -76,28 +77,6 @@ SORTED = {
 
 WITHIN = {"all": "prompts, completions, ids", "prompt": "prompts", "completion": "completions"}
 """Texts that are searched -> their name in the form."""
-
-CHIPS = {
-    "text": "text: {}",
-    "within": "in {}",
-    "model": "completions of {}",
-    "show": "{}",
-    "failure": "failure: {}",
-    "group": "group: {}",
-    "low": "score from {}",
-    "high": "score to {}",
-    "got": "right: {}",
-    "missed": "wrong: {}",
-    "better": "{}",
-    "criterion": "low on {}",
-    "answer": "chose {}",
-    "key": "key is {}",
-    "tag": "tag: {}",
-    "starred": "with a star",
-    "noted": "with a note",
-    "with_baselines": "with baselines",
-}
-"""Parameter -> its condition in words."""
 
 MOST_COLUMNS = 24
 """Most models with a column in the list."""
@@ -228,10 +207,12 @@ def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[s
     rest = {one: {key: parameters[key] for key in parameters if key not in removed[one]} for one in parameters}
     return [
         SearchCondition(
-            cut_text(text.format(words[name]), 80), name, request.links.to("cases", {**request.parts, **rest[name]})
+            cut_text(own["words"].format(words[name]), 80),
+            name,
+            request.links.to("cases", {**request.parts, **rest[name]}),
         )
-        for name, text in CHIPS.items()
-        if name in parameters
+        for name, own in SEARCH_PARAMETERS.items()
+        if name in parameters and own["words"]
     ]
 
 
@@ -317,7 +298,7 @@ def opened(site: Site, benchmark: str) -> BenchmarkCases:
 
 def choices_of(site: Site, cases: BenchmarkCases) -> SearchChoices:
     """Return the values that the fields of the form offer."""
-    return site.keep(("choices of cases", cases.benchmark), lambda: list_choices(cases))
+    return site.keep(("choices of cases", cases.benchmark), lambda: read_choices(cases.searched))
 
 
 def read_search(
@@ -332,7 +313,7 @@ def read_search(
     valid; None raises BadParameter, or PageNotFound for unknown names.
     """
     if choices is None and any(map(request.text, ("group", "failure", "criterion", "answer", "key"))):
-        choices = list_choices(cases)
+        choices = read_choices(cases.searched)
     known = choices or SearchChoices(groups=(), failures=(), criteria=(), labels=())
 
     def checked(read: Callable[..., T], name: str, *arguments: Any, default: T) -> T:
@@ -358,7 +339,7 @@ def read_search(
     for name in ("with_baselines", "starred", "noted"):
         chosen[name] = checked(request.choice, name, ("1",), "", default="") == "1"
     return CaseSearch(
-        **{**chosen, "group": chosen["group"] or None},
+        **chosen,
         text=checked(request.text, "text", default=""),
         tag=checked(request.text, "tag", default=""),
         low=checked(lambda name: _score(request, name), "low", default=None),
