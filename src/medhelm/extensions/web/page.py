@@ -107,10 +107,27 @@ class PageRequest(Parameters):
         return self.links.to(self.route.name, {**self.parts, **self.query, **changes})
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """An active filter, or a condition of a search."""
+
+    text: str
+    """Its meaning."""
+    without: str
+    """Address of the page without it."""
+    name: str = ""
+    """Parameter of the URL, where it is one."""
+
+
 def missing_page(message: str, known: Sequence[tuple[str, str]] = ()) -> Page:
     """Return the page of something that does not exist, with links to what does: titles and addresses."""
-    values = {"message": message, "code": 404, "known": known}
-    return Page(template="error.html", title="Nothing to show", values=values, status=404)
+    return error_page(404, "Nothing to show", message, known)
+
+
+def error_page(status: int, title: str, message: str, known: Sequence[tuple[str, str]] = ()) -> Page:
+    """Return the page of an error. `known`: titles and addresses of pages to go on to."""
+    values = {"message": message, "code": status, "known": known}
+    return Page(template="error.html", title=title, values=values, status=status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,9 +176,7 @@ class CaseSearch:
         )
 
 
-SEARCH_PARAMETERS = {
-    one.name: one.metadata for one in fields(CaseSearch) if one.metadata
-}
+SEARCH_PARAMETERS = {one.name: one.metadata for one in fields(CaseSearch) if one.metadata}
 """Parameter of URLs -> its `meaning`, and the condition in `words`."""
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.benchmarks.catalog import own_folders
 from medhelm.domain import Access, Benchmark, Run, Taxonomy
@@ -22,7 +22,7 @@ from medhelm.extensions.web.board_charts import ShadedTable, chart_file, chart_l
 from medhelm.extensions.web.marks import column_scale, interval_mark
 from medhelm.extensions.web.page import Heading, PageRequest, missing_page, sorted_table
 from medhelm.extensions.web.pages.data_use import use_of
-from medhelm.extensions.web.pages.leaderboard import Mark, marks_of
+from medhelm.extensions.web.pages.leaderboard import Mark, ShownScore, marks_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of, damaged_json
 from medhelm.extensions.web.slices import benchmark_slices
 from medhelm.io.http.pages import Download, Page, PageNotFound, json_download
@@ -34,9 +34,9 @@ from medhelm.results.export import ExportSelection
 from medhelm.results.formats.drawing import Chart, LinearScale
 from medhelm.results.formats.fields import Field, fields_json, schema_of
 from medhelm.results.formats.studies import study_line
-from medhelm.results.formats.tables import decimal, score_decimals, with_minus
+from medhelm.results.formats.tables import score_decimals
 from medhelm.results.leaderboard import LeaderboardInputs
-from medhelm.results.leaderboard_view import as_json, count_instances
+from medhelm.results.leaderboard_view import as_json
 from medhelm.results.options import BoardOptions, DocumentOptions
 from medhelm.results.published.boards import known_error_remarks
 from medhelm.results.runs.criteria import board_with_criteria, means_on
@@ -291,17 +291,11 @@ def _runs(site: Site, name: str) -> dict[str, Run]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelScore:
+class ModelScore(ShownScore):
     """One model in the table of a benchmark."""
 
     row: Row
     """Its row on the leaderboard of the benchmark."""
-    cell: Cell
-    """Its score."""
-    column: Column
-    """The benchmark."""
-    run: Run | None
-    """The run behind it; None for published scores."""
     is_baseline: bool
     """True for a baseline that is not ranked."""
 
@@ -311,19 +305,9 @@ class ModelScore:
         return marks_of(self.row, [self.run] if self.run else [])
 
     @property
-    def n(self) -> int:
-        """Instances, with and without a score."""
-        return count_instances(self.cell)
-
-    @property
     def no_answer(self) -> str:
         """Completions without a readable answer, in words; empty if there are none."""
         return (no_answer_text(self.run) if self.run else None) or ""
-
-    def end(self, which: str) -> str:
-        """Return an end of the interval; empty without one. `which`: `low` or `high`."""
-        found = self.cell.estimate
-        return with_minus(decimal(getattr(found, which), score_decimals(self.column)) or "") if found else ""
 
     def picture(self, scale: LinearScale) -> Markup:
         """Return the interval on the scale of the table."""

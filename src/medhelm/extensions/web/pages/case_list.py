@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from medhelm.domain import Rule, Tier
@@ -35,7 +35,7 @@ from medhelm.extensions.web.cases.search import (
     read_texts,
     search_cases,
 )
-from medhelm.extensions.web.page import MOST_PAGES, PageRequest
+from medhelm.extensions.web.page import MOST_PAGES, Condition, PageRequest
 from medhelm.extensions.web.site import Site
 from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download
 from medhelm.results.formats.fields import NUMBER, STRING, Field, fields_json, map_of, schema_of
@@ -187,38 +187,24 @@ def why_impossible(cases: BenchmarkCases, search: CaseSearch, choices: SearchCho
     return [reason for reason, holds in reasons.items() if holds]
 
 
-@dataclass(frozen=True, slots=True)
-class SearchCondition:
-    """One condition of a search."""
-
-    text: str
-    """The condition in words."""
-    name: str
-    """Parameter of the URL."""
-    without: str
-    """URL of the same search without it."""
-
-
-def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[str, str]) -> list[SearchCondition]:
+def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[str, str]) -> list[Condition]:
     """Return the conditions of a search. `shown`: names of the filters."""
     words = {**parameters, "show": {**SHOWN, **shown}.get(parameters.get("show", ""), "")}
     words["better"] = f"{parameters.get('better', 'any model')} better than {parameters.get('than', 'any model')}"
     removed = {one: {one, "than"} if one == "better" else {one} for one in parameters}  # one condition of two models
     rest = {one: {key: parameters[key] for key in parameters if key not in removed[one]} for one in parameters}
     return [
-        SearchCondition(
+        Condition(
             cut_text(own["words"].format(words[name]), 80),
-            name,
             request.links.to("cases", {**request.parts, **rest[name]}),
+            name,
         )
         for name, own in SEARCH_PARAMETERS.items()
         if name in parameters and own["words"]
     ]
 
 
-def _easier(
-    cases: BenchmarkCases, search: CaseSearch, chips: Sequence[SearchCondition]
-) -> list[tuple[SearchCondition, int]]:
+def _easier(cases: BenchmarkCases, search: CaseSearch, chips: Sequence[Condition]) -> list[tuple[Condition, int]]:
     """Return the conditions of a search that found nothing, and what the others find without one of them."""
     found = []
     for chip in chips if len(chips) > 1 else ():
