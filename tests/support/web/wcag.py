@@ -169,7 +169,7 @@ def problems_of_keys(page: Page) -> Iterator[str]:
 def problems_in_print(page: Page) -> Iterator[str]:
     """Yield what a printed page would cut off, and parts of a case that stay folded."""
     page.emulate_media(media="print")
-    for name, script in (("cut", _PRINTED), ("folded", _FOLDED), ("wide", REFLOW)):
+    for name, script in (("cut", _PRINTED), ("folded", _FOLDED)):
         yield from (f"print, {name}: {one}" for one in page.evaluate(script))
     page.emulate_media(media="screen")
 

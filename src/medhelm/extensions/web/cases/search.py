@@ -319,8 +319,7 @@ def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> 
     with _Records(searched) as records:
         rows = records.rows(
             "SELECT model, instance_id, max(spread), coalesce(list(DISTINCT criterion) FILTER (is_low), []) "  # noqa: S608
-            f"FROM {records.judged(list(searched.runs))} WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) "
-            "GROUP BY ALL",
+            f"FROM {records.judged(list(searched.runs))} WHERE {_AMONG_IDS} GROUP BY ALL",
             [list(instance_ids)],
         )
     return {(model, name): CompletionGrades(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
@@ -445,6 +444,13 @@ MOST_LABELS = 26
 """Most different labels of options that a form offers."""
 
 
+_Where: TypeAlias = tuple[str, list[Any]]
+"""A condition in SQL with the values of its parameters."""
+
+_AMONG_IDS = "instance_id IN (SELECT unnest(?::VARCHAR[]))"
+"""Condition that an instance is one of a list."""
+
+
 class _Records:
     """A connection with the view `records`: one row per instance and model."""
 
@@ -495,7 +501,7 @@ class _Records:
         columns = ", ".join(["instance_id", "model", '"group"', "score", "share", "failure_code", *flags.values()])
         query = (
             f"SELECT {columns} FROM records "  # noqa: S608 - our own names
-            "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) ORDER BY instance_id"
+            f"WHERE {_AMONG_IDS} ORDER BY instance_id"
         )
         by_id = groupby(self.rows(query, [list(instance_ids)]), key=lambda row: row[0])
         found = {instance_id: list(own) for instance_id, own in by_id}
@@ -543,8 +549,9 @@ class _Records:
         counted = counted_models(self._searched, search)
         if search.show == "blank":
             self.find_blanks()
-        each, values = self._on_record(search, counted)
-        whole, more = self._on_instance(search)
+        each, whole = self._on_record(search, counted), self._on_instance(search)
+        on_record = " AND ".join(["true", *(sql for sql, _ in each)])
+        on_instance = " AND ".join([f"bool_or({on_record})", *(sql for sql, _ in whole)])
         judged, spread = "", "NULL"
         if "judges" in (search.show, search.sort):
             table = self.judged([search.model] if search.model else counted)
@@ -558,45 +565,46 @@ class _Records:
             "count(share) FILTER (is_strong) AS n_strong, "
             f"coalesce(bool_or(share >= {HALF}) FILTER (is_strong), false) AS strong_right "
             f"FROM records {judged} WHERE model IN (SELECT unnest(?::VARCHAR[])) GROUP BY instance_id "
-            f"HAVING {' AND '.join([f'bool_or({each})', *whole])}) "
+            f"HAVING {on_instance}) "
             f"SELECT instance_id FROM found WHERE {_INSTANCE.get(search.show, 'true')} "
             f"ORDER BY {_ORDER[search.sort]}, position, instance_id"
         )
-        return [row[0] for row in self.rows(query, [*own, counted, *values, *more])]
+        values = [value for _, own_values in [*each, *whole] for value in own_values]
+        return [row[0] for row in self.rows(query, [*own, counted, *values])]
 
-    def _on_record(self, search: CaseSearch, counted: Sequence[str]) -> tuple[str, list[Any]]:
-        """Return the SQL condition on one record with its values."""
-        conditions: list[tuple[str, list[Any]]] = [("true", [])]
+    def _on_record(self, search: CaseSearch, counted: Sequence[str]) -> list[_Where]:
+        """Return the conditions on one record."""
+        found: list[_Where] = []
         if search.model:
-            conditions.append(("model = ?", [search.model]))
+            found.append(("model = ?", [search.model]))
         if search.show in _RECORD:
-            conditions.append((_RECORD[search.show], []))
+            found.append((_RECORD[search.show], []))
         if search.show == "only_wrong":
-            conditions.append((_RECORD["wrong"], []))
+            found.append((_RECORD["wrong"], []))
         if search.failure:
-            conditions.append(("failure_code = ?", [search.failure]))
+            found.append(("failure_code = ?", [search.failure]))
         if search.low is not None:
-            conditions.append(("score >= ?", [search.low]))
+            found.append(("score >= ?", [search.low]))
         if search.high is not None:
-            conditions.append(("score <= ?", [search.high]))
+            found.append(("score <= ?", [search.high]))
         if search.criterion or search.show == "criterion":
             pairs = self._low_judgments(counted, search.criterion, search.low_grade)
-            conditions.append(self._among("lows", pairs))
+            found.append(self._among("lows", pairs))
         if search.answer:
-            found = read_answers(self._runs(counted), self._searched.options)
+            answers = read_answers(self._runs(counted), self._searched.options)
             pairs = [
-                (model, name) for model, own in found.items() for name, said in own.items() if said == search.answer
+                (model, name) for model, own in answers.items() for name, said in own.items() if said == search.answer
             ]
-            conditions.append(self._among("chosen", pairs))
+            found.append(self._among("chosen", pairs))
         if search.text:
-            conditions.append(self._on_text(search))
-        return " AND ".join(sql for sql, _ in conditions), [value for _, values in conditions for value in values]
+            found.append(self._on_text(search))
+        return found
 
     def _runs(self, models: Sequence[str]) -> dict[str, Run]:
         return {model: self._searched.runs[model] for model in models}
 
-    def _among(self, table: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, list[Any]]:
-        """Return the SQL condition that model and instance are among these."""
+    def _among(self, table: str, pairs: Sequence[tuple[str, str]]) -> _Where:
+        """Return the condition that model and instance are among these."""
         self._fill(table, pairs)
         return f"row(model, instance_id) IN (SELECT row(model, instance_id) FROM {table})", []  # noqa: S608
 
@@ -611,13 +619,12 @@ class _Records:
     def texts(self, instance_ids: Sequence[str], models: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
         """Return all texts of these instances, the prompt first."""
         found: dict[str, list[tuple[str, str]]] = {name: [] for name in instance_ids}
-        chosen = "instance_id IN (SELECT unnest(?::VARCHAR[]))"
         for path in self._searched.prompts:
             if not path.is_file():
                 continue
             rows = self.rows(
                 f'SELECT instance_id, messages, choices, "references" FROM read_parquet({sql_path(path)}) '  # noqa: S608
-                f"WHERE {chosen}",
+                f"WHERE {_AMONG_IDS}",
                 [list(instance_ids)],
             )
             for name, messages, choices, references in rows:
@@ -626,7 +633,7 @@ class _Records:
                     found[name] += [("option", one) for one in json.loads(choices)]
                     found[name] += [("reference", one["text"]) for one in json.loads(references)]
         rows = self.rows(
-            f"SELECT instance_id, model, completion FROM records WHERE {chosen} AND completion IS NOT NULL "  # noqa: S608
+            f"SELECT instance_id, model, completion FROM records WHERE {_AMONG_IDS} AND completion IS NOT NULL "  # noqa: S608
             "AND model IN (SELECT unnest(?::VARCHAR[]))",
             [list(instance_ids), list(models)],
         )
@@ -637,7 +644,7 @@ class _Records:
 
     def find_blanks(self, instance_ids: Sequence[str] | None = None) -> None:
         """Find the completions without text, except for reasoning. `instance_ids`: None for all instances."""
-        chosen = "true" if instance_ids is None else "instance_id IN (SELECT unnest(?::VARCHAR[]))"
+        chosen = "true" if instance_ids is None else _AMONG_IDS
         rows = self.rows(
             f"SELECT model, instance_id, completion FROM records WHERE {chosen} AND completion IS NOT NULL "  # noqa: S608
             f"AND failure_code IS NULL AND regexp_matches(completion, {sql_text(_MAY_BE_BLANK)})",
@@ -727,49 +734,43 @@ class _Records:
         turned = ", ".join(map(sql_text, result.lower_is_better)) or "''"
         return float(result.low), float(result.high), turned
 
-    def _on_text(self, search: CaseSearch) -> tuple[str, list[Any]]:
+    def _on_text(self, search: CaseSearch) -> _Where:
         pattern = re.escape(search.text)
-        alternatives: list[tuple[str, list[Any]]] = []
+        alternatives: list[_Where] = []
         if search.within != "prompt":
             alternatives.append(("coalesce(regexp_matches(completion, ?, 'i'), false)", [pattern]))
         if search.within == "all":
             alternatives.append(("regexp_matches(instance_id, ?, 'i')", [pattern]))
         if search.within != "completion":
             ids = list(ids_with_prompt_text(self._connection, self._searched.prompts, search.text))
-            alternatives.append(("instance_id IN (SELECT unnest(?::VARCHAR[]))", [ids]))
+            alternatives.append((_AMONG_IDS, [ids]))
         sql = " OR ".join(sql for sql, _ in alternatives)
         return f"({sql})", [value for _, values in alternatives for value in values]
 
-    def _on_instance(self, search: CaseSearch) -> tuple[list[str], list[Any]]:
-        """Return the SQL conditions on all records of an instance with their values."""
-        conditions: list[str] = []
-        values: list[Any] = []
+    def _on_instance(self, search: CaseSearch) -> list[_Where]:
+        """Return the conditions on all records of an instance."""
+        found: list[_Where] = []
         if search.group:
-            conditions.append('bool_or("group" = ?)')
-            values.append(search.group)
+            found.append(('bool_or("group" = ?)', [search.group]))
         if search.key:
-            conditions.append("instance_id IN (SELECT unnest(?::VARCHAR[]))")
-            values.append([name for name, own in self._searched.options.items() if search.key in own.correct])
+            options = self._searched.options.items()
+            found.append((_AMONG_IDS, [[name for name, own in options if search.key in own.correct]]))
         if search.tag or search.starred or search.noted:
-            conditions.append("instance_id IN (SELECT unnest(?::VARCHAR[]))")
-            values.append([name for name, own in self._searched.annotations.items() if search.notes(own)])
+            annotations = self._searched.annotations.items()
+            found.append((_AMONG_IDS, [[name for name, own in annotations if search.notes(own)]]))
         if search.better and search.than:
             share = "any_value(share) FILTER (model = ?)"
-            conditions.append(f"coalesce({share} - {share} > {LEAST_LEAD!r}, false)")
-            values += [search.better, search.than]
+            found.append((f"coalesce({share} - {share} > {LEAST_LEAD!r}, false)", [search.better, search.than]))
         if search.show == "changed":
             pair = [search.got, search.missed]
             right = f"bool_or(share >= {HALF}) FILTER (model = ?)"
-            conditions.append(f"coalesce({right} <> {right}, false) OR instance_id IN (SELECT unnest(?::VARCHAR[]))")
-            conditions[-1] = f"({conditions[-1]})"
             first, second = read_answers(self._runs(pair), self._searched.options).values()
-            values += [*pair, [name for name, said in first.items() if said != second.get(name, said)]]
-            return conditions, values
+            changed = [name for name, said in first.items() if said != second.get(name, said)]
+            return [*found, (f"(coalesce({right} <> {right}, false) OR {_AMONG_IDS})", [*pair, changed])]
         for model, comparison in ((search.got, ">="), (search.missed, "<")):
             if model:
-                conditions.append(f"coalesce(bool_or(share {comparison} {HALF}) FILTER (model = ?), false)")
-                values.append(model)
-        return conditions, values
+                found.append((f"coalesce(bool_or(share {comparison} {HALF}) FILTER (model = ?), false)", [model]))
+        return found
 
     def _make_view(self) -> None:
         """Create the view."""
