@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
     from starlette.testclient import TestClient
 
-MOST_OF_A_KIND = 1
-"""Pages of one route and the same parameters that are read: the order of a table times its filters has no end."""
+OF_A_KIND, OF_A_BENCHMARK = 1, 10
+"""Pages that are read of one route and the same parameters, and of one route and benchmark with any parameters: the
+order of a table times its filters has no end."""
 
 UNLINKED = {"error": "/benchmarks/nothing", "login": "/login"}
 """Pages that no link leads to."""
@@ -110,10 +111,12 @@ def links_in(text: str) -> list[str]:
     return [unescape(one) for one in re.findall(r'(?:href|src)="([^"]+)"', inside)]
 
 
-def crawled(client: TestClient) -> tuple[list[Read], list[str]]:
+def crawled(
+    client: TestClient, of_a_kind: int = OF_A_KIND, of_a_benchmark: int = OF_A_BENCHMARK
+) -> tuple[list[Read], list[str]]:
     """Read the pages that links lead to, from the first one; return them, and what is wrong with the links."""
     waiting, seen, wrong, found = deque(["/"]), {"/"}, [], []
-    kinds: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
+    kinds = Counter[tuple[Any, ...]]()
     while waiting:
         address = waiting.popleft()
         response = client.get(address)
@@ -128,10 +131,12 @@ def crawled(client: TestClient) -> tuple[list[Read], list[str]]:
                 wrong.append(f"{address}: leads to {link}")
             elif link.startswith("#") and fragment and f'id="{fragment}"' not in response.text:
                 wrong.append(f"{address}: nothing has the id {fragment}")
-            elif whole not in seen and kinds[kind_of(whole)] < MOST_OF_A_KIND:
-                seen.add(whole)
-                kinds[kind_of(whole)] += not whole.startswith("/static/")
-                waiting.append(whole)
+            elif whole not in seen:
+                kind = kind_of(whole)
+                if kinds[kind] < of_a_kind and kinds[kind[:2]] < of_a_benchmark:
+                    kinds.update(() if whole.startswith("/static/") else (kind, kind[:2]))
+                    seen.add(whole)
+                    waiting.append(whole)
     return found, wrong
 
 
@@ -275,10 +280,12 @@ def test_a_page_of_each_kind_keeps_the_rules_at_each_width_and_in_all_colors(
 
 @pytest.mark.long
 def test_every_page_opens_without_an_error_and_loads_nothing_from_elsewhere(
-    browser: Browser, addresses: tuple[str, str], pages: tuple[list[Read], list[str]]
+    browser: Browser, site: Site, addresses: tuple[str, str]
 ) -> None:
+    found, wrong = crawled(make_client(*site.stores), of_a_kind=4, of_a_benchmark=1000)
+    assert not wrong, "\n".join(wrong)
     with opened(browser, addresses[1]) as watched:
-        for page in pages[0]:
+        for page in found:
             watched.page.goto(addresses[0] + page.address)
             assert watched.problems == [], page.address
 

@@ -414,6 +414,11 @@ class Site:
         found = load_benchmarks(wanted, metrics=METRIC_NAMES, extra=folders if names else (), note=lambda _: None)
         return {one.name: one for one in found}
 
+    def title_of(self, benchmark: str) -> str:
+        """Return the title of a benchmark; its id if it has no definition here."""
+        known = self.definitions.get(benchmark)
+        return known.title if known else benchmark
+
     def access_of(self, benchmark: str) -> str:
         """Return the access to the data of a benchmark; one without a definition counts as private."""
         known = self.definitions.get(benchmark)

@@ -122,14 +122,11 @@ def _count_run(places: Sequence[Sequence[BenchmarkCoverage]], models: Counter[st
     return sum(models[name] > 0 for name in names), len(names)
 
 
-def _whole_size(site: Site, name: str) -> int | None:
-    """Return the number of cases of a run without a limit; None if there is none."""
-    return max((run.n for run in _runs(site, name).values() if not run.settings.get("limit")), default=None)
-
-
-def _most_cases(site: Site, name: str) -> int | None:
-    """Return the number of cases of the largest run; None if there is no run."""
-    return max((run.n for run in _runs(site, name).values()), default=None)
+def _data_in_words(site: Site, definition: Benchmark) -> str:
+    """Return how many cases the data has, by the largest run without a limit, and how many were run."""
+    runs = _runs(site, definition.name).values()
+    whole = max((run.n for run in runs if not run.settings.get("limit")), default=None)
+    return data_in_words(definition, whole, max((run.n for run in runs), default=None))
 
 
 def json_list(site: Site, request: PageRequest) -> Download:
@@ -205,7 +202,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "column": column,
         "shows_text": shows_text,
         "access": site.access_of(name),
-        "instances": data_in_words(definition, _whole_size(site, name), _most_cases(site, name)) if definition else "",
+        "instances": _data_in_words(site, definition) if definition else "",
         "metric": _metric_description(column, definition),
         "problems": known_problems(name, definition),
         "table": sorted_table(
@@ -284,10 +281,8 @@ def _columns(site: Site) -> Sequence[Column]:
 
 def _runs(site: Site, name: str) -> dict[str, Run]:
     """Return the runs that count: model -> run."""
-    try:
-        return {model: run for (model, benchmark), run in site.inputs().runs.items() if benchmark == name}
-    except UserError:
-        return {}
+    found = _inputs(site)
+    return {model: run for (model, benchmark), run in found.runs.items() if benchmark == name} if found else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,11 +454,9 @@ def benchmark_card(site: Site, name: str) -> tuple[Leaderboard, card_view.Card]:
     """
 
     def make() -> tuple[Leaderboard, card_view.Card]:
-        try:
-            board = board_of(site, BoardSelection(benchmark=name))
-        except UserError:
-            text = f"The store has no run on `{name[:80]}`. A card shows the results of runs."
-            raise PageNotFound(text) from None
+        board = _board(site, name)
+        if board is None:
+            raise PageNotFound(f"The store has no run on `{name[:80]}`. A card shows the results of runs.")
         finished = site.inputs()
         runs = {key: run for key, run in finished.runs.items() if key[1] == name}
         first = next(iter(runs.values()))

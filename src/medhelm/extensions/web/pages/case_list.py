@@ -91,7 +91,7 @@ def page(site: Site, request: PageRequest) -> Page:
     if not site.shows_text_of(benchmark) or request.most_cases == 0:
         values = {"benchmark": benchmark, "is_public": site.shows_text_of(benchmark)}
         return Page(template="cases_left_out.html", title=f"Cases of {benchmark}", values=values)
-    cases = open_text(site, request)
+    cases = open_text(site, benchmark)
     choices = choices_of(site, cases)
     problems: list[UserError] = []
     search = read_search(cases, request, choices, problems)
@@ -227,7 +227,7 @@ def some_models(cases: BenchmarkCases, wanted: Sequence[str], most: int) -> list
 
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same page of the list as JSON."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     search = read_search(cases, request)
     found = _find_page(site, cases, search, request)
     content = {
@@ -264,9 +264,8 @@ ITEM: list[Field[CaseListItem]] = [
 """An instance in the list. Baselines count in the numbers only if they were asked for."""
 
 
-def open_text(site: Site, request: PageRequest) -> BenchmarkCases:
+def open_text(site: Site, benchmark: str) -> BenchmarkCases:
     """Open the cases of a benchmark whose texts may be shown. Raises: PageNotFound if they may not."""
-    benchmark = request.text("benchmark")
     if not site.shows_text_of(benchmark):
         raise PageNotFound(f"Texts of `{benchmark[:80]}` are left out, because its data is not public.")
     return opened(site, benchmark)
@@ -411,7 +410,7 @@ def index_script(site: Site, request: PageRequest) -> Download:
     """Return one file. Raises: PageNotFound on the server, and for texts that may not be shown."""
     if not request.is_static:
         raise PageNotFound("Only the files of `medhelm export site` have an index of cases.")
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     number = int(request.text("part").removesuffix(".js"))
     ids = exported_cases(site, cases, request.most_cases)[(number - 1) * CHUNK : number * CHUNK]
     models = cases.models[:MOST_COLUMNS]

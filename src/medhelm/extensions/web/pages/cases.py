@@ -33,7 +33,6 @@ from medhelm.extensions.web.pages.case_list import (
     SHOWN,
     is_binary,
     open_text,
-    opened,
     position_of,
     read_search,
     search_parameters,
@@ -75,7 +74,7 @@ VIEWS = {"rendered": "Rendered", "source": "Source"}
 
 def case_page(site: Site, request: PageRequest) -> Page:
     """Return the page of one case."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     search = read_search(cases, request)
     first, second = request.known_name("a", cases.runs), request.known_name("b", [*cases.runs, REFERENCE])
     wanted = [name for name in (first, second, *search.models) if name in cases.runs]
@@ -207,7 +206,7 @@ def case_or_list(site: Site, request: PageRequest) -> Page:
 
 def json_case(site: Site, request: PageRequest) -> Download:
     """Return the same case as JSON, with whole texts."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     case = find_case(cases, request.text("case"))
     content = {**fields_json(CONDITIONS, cases), **plain_json(case)}
     return json_download(content, f"{cases.benchmark}-{case.key}")
@@ -215,7 +214,7 @@ def json_case(site: Site, request: PageRequest) -> Download:
 
 def completion_text(site: Site, request: PageRequest) -> Download:
     """Return the whole completion of one model as plain text."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     model = case_models(cases).get(request.text("model"), "")
     case = find_case(cases, request.text("case"), models=[model])
     for one in case.completions:
@@ -226,7 +225,7 @@ def completion_text(site: Site, request: PageRequest) -> Download:
 
 def prompt_text(site: Site, request: PageRequest) -> Download:
     """Return the whole prompt and all references of a case as plain text."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     case = find_case(cases, request.text("case"), models=[])
     if case.problem:
         raise PageNotFound(case.problem)
@@ -245,7 +244,7 @@ NOTES = "notes"
 
 def add_note(site: Site, parts: Mapping[str, str], form: Mapping[str, Sequence[str]]) -> Destination:
     """Add what a form holds. Raises: BadParameter for an empty or too long annotation; PageNotFound; StoreError."""
-    cases = _cases(site, parts)
+    cases = open_text(site, parts["benchmark"])
     instance_id = find_case(cases, parts["case"], models=[]).instance_id
     run, model = _annotated(cases, _field(form, "model"))
     try:
@@ -266,7 +265,7 @@ def add_note(site: Site, parts: Mapping[str, str], form: Mapping[str, Sequence[s
 
 def remove_note(site: Site, parts: Mapping[str, str], form: Mapping[str, Sequence[str]]) -> Destination:
     """Remove an annotation of a case. Raises: PageNotFound if there is none of this id; StoreError."""
-    cases = _cases(site, parts)
+    cases = open_text(site, parts["benchmark"])
     instance_id = find_case(cases, parts["case"], models=[]).instance_id
     meant = (cases.benchmark, instance_id, parts["annotation"])
     stores = dict.fromkeys(map(_store_of, cases.runs.values()))
@@ -276,13 +275,6 @@ def remove_note(site: Site, parts: Mapping[str, str], form: Mapping[str, Sequenc
     if not n:
         raise PageNotFound("This note is not in the store. It may have been removed in the meantime.")
     return _destination(parts, form, "")
-
-
-def _cases(site: Site, parts: Mapping[str, str]) -> BenchmarkCases:
-    """Open the cases of a benchmark whose texts may be shown. Raises: PageNotFound."""
-    if not site.shows_text_of(parts["benchmark"]):
-        raise PageNotFound(f"Texts of `{parts['benchmark'][:80]}` are left out, because its data is not public.")
-    return opened(site, parts["benchmark"])
 
 
 def _annotated(cases: BenchmarkCases, key: str) -> tuple[Run, str]:

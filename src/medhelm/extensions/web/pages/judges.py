@@ -58,7 +58,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
     analysis = _analysis(site, name)
     if definition is None and analysis is None and not any(run.benchmark == name for run in site.runs()):
         raise PageNotFound(f"The benchmark `{name[:80]}` does not exist. The page Benchmarks lists all.")
-    title = analysis.benchmarks[0].title if analysis else definition.title if definition else name
+    title = analysis.benchmarks[0].title if analysis else site.title_of(name)
     values: dict[str, object] = {"analysis": analysis, "name": name, "shows_text": site.shows_text_of(name)}
     values["clinicians"] = _clinicians(site, name)
     values["was_judged"] = any(run.jury_result for run in site.runs() if run.benchmark == name)
