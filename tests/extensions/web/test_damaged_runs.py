@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.site import Site
 from tests.support.html import HtmlPage
-from tests.support.web.sites import make_board_store, make_client
+from tests.support.web.sites import make_board_store, make_client, static_page
 
 pytestmark = pytest.mark.filterwarnings("ignore::medhelm.storage.damage.DamagedRunWarning")
 
@@ -51,15 +50,15 @@ def test_every_page_names_damaged_runs(store: Path) -> None:
     assert "cannot be read and" not in make_client(store, signed_in=False).get("/").text
 
 
-def test_the_static_site_names_them_without_addresses_and_folders(store: Path, tmp_path: Path) -> None:
+def test_the_static_site_names_them_without_addresses_and_folders(store: Path) -> None:
     for benchmark in ("medec", "head_qa", "pubmed_qa"):  # no readable run has this model
         break_run(store, benchmark, "model-3", "run.json")
-    export_site(Site(stores=[store]), tmp_path / "site")
-    text = (tmp_path / "site" / "index.html").read_text()
+    site = Site(stores=[store])
+    text = static_page(site, "leaderboard")
     assert "3 runs cannot be read and are left out:" in HtmlPage(text).text
     assert "openai_model-3 on" in text
     assert not any(words in text for words in ("127.0.0.1", str(store)))
-    assert len(json.loads((tmp_path / "site" / "leaderboard.json").read_text())["damaged"]) == 3
+    assert len(json.loads(static_page(site, "leaderboard_json"))["damaged"]) == 3
 
 
 def test_a_run_damaged_beyond_its_folder_leaves_the_pages_readable(store: Path) -> None:

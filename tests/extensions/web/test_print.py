@@ -137,10 +137,3 @@ def test_choices_are_printed_as_words(page: Page) -> None:
     show(page, "/compare/releases?before=2026-10")
     (first, *_) = print_page(page, "A4", landscape=False)
     assert re.search(r"Earlier: *2026-10", first.text) and re.search(r"Later: *the store now", first.text)
-
-
-def test_folded_parts_are_printed_open(page: Page) -> None:
-    show(page, "/benchmarks/notes/cases/i0")
-    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = false)")
-    text = " ".join(sheet.text for sheet in print_page(page, "A4", landscape=False))
-    assert "Scores by all metrics" in text and "lab/judge-b, 4" in text

@@ -131,14 +131,6 @@ def test_a_run_that_finishes_while_a_page_is_made_is_on_the_next_page(
     assert {one["model"] for one in models} >= {"openai/model-9"}
 
 
-def test_numbers_of_one_page_are_of_one_moment(site: Site) -> None:
-    with site.unchanging():
-        n_runs = len(site.runs())
-        make_store(site.stores[0], {"pubmed_qa": {"openai/model-9": [1.0] * 40}})
-        assert (len(site.runs()), len(site.inputs().runs)) == (n_runs, n_runs)
-    assert (len(site.runs()), len(site.inputs().runs)) == (n_runs + 1, n_runs + 1)
-
-
 def test_a_damaged_run_leaves_pages_in_memory_alone_and_is_left_out_after_a_restart(site: Site) -> None:
     before = content_of(site)
     assert content_of(Site(stores=site.stores)) == before, "a restart shows the same page"

@@ -18,6 +18,7 @@ from medhelm.extensions.web.security import Security
 from medhelm.extensions.web.server import Listener, _listen
 from medhelm.extensions.web.site import Site
 from medhelm.io.http.mounted_pages import MountedPages
+from tests.support.servers.openai import PATIENCE_S
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
@@ -64,7 +65,7 @@ def served(site: Site, added: Sequence[MountedPages] = ()) -> Iterator[tuple[str
         root = f"http://127.0.0.1:{port}"
         yield root, f"{root}/login#t={security.token}"
         server.should_exit = True
-        thread.join(600)
+        thread.join(PATIENCE_S)
 
 
 @dataclass
@@ -77,7 +78,8 @@ class Watched:
     """Errors in the console, violations of the policy, dialogs, and requests to other hosts."""
 
     def __post_init__(self) -> None:
-        """Listen from now on."""
+        """Listen from now on, and wait as long as other tests do: a busy machine fails no test."""
+        self.page.set_default_timeout(1000 * PATIENCE_S)
         allowed = ("http://127.0.0.1:", "file://", "data:")
         self.page.on("console", lambda one: self.problems.append(one.text) if one.type == "error" else None)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))

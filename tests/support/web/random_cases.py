@@ -235,7 +235,7 @@ def _instance_meets(
     wrong = [model for model, value in shares.items() if value is not None and value < 0.5]
     scored = len(right) + len(wrong)
     group = next(iter(own.values())).group
-    if search.group is not None and group != search.group:
+    if search.group not in ("", group):
         return False
     if search.key and stored.keys[place] != search.key:
         return False

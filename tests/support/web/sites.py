@@ -8,7 +8,8 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from medhelm.domain import Taxonomy
-from medhelm.extensions.web.app import create_app
+from medhelm.extensions.web.app import LINKS, answer, create_app
+from medhelm.extensions.web.page import BY_NAME, PageRequest
 from medhelm.extensions.web.security import Security
 from medhelm.extensions.web.site import Site
 from medhelm.io.http.hosts import Subject
@@ -16,7 +17,7 @@ from medhelm.results.options import BoardOptions
 from medhelm.results.releases import freeze
 from medhelm.storage.audit import AuditLog
 from medhelm.storage.store import Store
-from tests.support.case_store import add_judged_cases, make_case_store
+from tests.support.case_store import add_judged_cases, add_points_cases, make_case_store
 from tests.support.running import make_ended
 from tests.support.stores import make_store
 
@@ -31,6 +32,12 @@ def make_client(*stores: Path, signed_in: bool = True, **settings: Any) -> TestC
     if signed_in:
         client.cookies.set(security.cookie, security.new_session())
     return client
+
+
+def static_page(site: Site, route: str, *, most_cases: int | None = None, **parts: str) -> str:
+    """Return a page as the static site has it, but for its links."""
+    request = PageRequest(route=BY_NAME[route], parts=parts, links=LINKS, is_static=True, most_cases=most_cases)
+    return answer(site, request)[0].decode()
 
 
 XSS = (
@@ -67,7 +74,7 @@ def make_board_store(folder: Path, *, models: int = 3, **changes: Any) -> Path:
 def make_whole_site(folder: Path) -> Site:
     """Make a site with a page of every kind: a release, judged and hostile cases, ended evaluations, an audit log.
 
-    It has two stores: a board of models on three benchmarks, and cases of two others.
+    It has two stores: a board of models on three benchmarks, and cases of three others.
     """
     store = make_board_store(folder / "board")
     freeze(store, "2026-10", BoardOptions())
@@ -80,4 +87,4 @@ def make_whole_site(folder: Path) -> Site:
     for host in ("http://127.0.0.1:9", "https://models.example"):
         log.request_all("POST", host, [(Subject(model="openai/model-1", benchmark="medec", digest="a" * 64), 900)])
     log.close()
-    return Site(stores=[store, add_judged_cases(make_case_store(folder / "cases"))])
+    return Site(stores=[store, add_points_cases(add_judged_cases(make_case_store(folder / "cases")))])

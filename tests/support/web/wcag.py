@@ -32,16 +32,8 @@ const describe = element => {
 
 _STRUCTURE = """() => {
   const found = [];
-  for (const name of ['h1', 'main', 'body > header', 'body > footer']) {
-    const count = document.querySelectorAll(name).length;
-    if (count !== 1) { found.push(`${count} elements ${name}`); }
-  }
-  document.querySelectorAll('nav').forEach(nav => {
-    if (!nav.hasAttribute('aria-label') && !nav.hasAttribute('aria-labelledby')) { found.push('nav without a name'); }
-  });
   const [name, site] = document.title.split(' · ');
   if (!name.trim() || !site) { found.push(`the title is "${document.title}"`); }
-  if (!document.documentElement.lang) { found.push('no language'); }
   const first = document.querySelector('a[href], button, input, select, summary, [tabindex]');
   const target = first && first.hash && document.querySelector(first.hash);
   if (!target || !target.matches('main')) { found.push('the first link does not skip to the content'); }
@@ -140,6 +132,9 @@ _PRINTED = (
 }"""
 )
 
+_FOLDED = """() => [...document.querySelectorAll('.case details:not(.notes details) > :not(summary)')]
+  .filter(one => !one.checkVisibility()).map(one => one.textContent.trim().slice(0, 60))"""
+
 _WATCH_FOR_CHANGES = """() => {
   window.changes = [];
   document.addEventListener('submit', event => { window.changes.push('submits'); event.preventDefault(); }, true);
@@ -153,7 +148,7 @@ _WATCH_FOR_CHANGES = """() => {
 
 def problems(page: Page) -> Iterator[str]:
     """Yield what is wrong with a page at its present width and in its present colors."""
-    for name, script in (("2.4.2 Page Titled, 1.3.1 Info and Relationships", _STRUCTURE), ("1.4.10 Reflow", REFLOW)):
+    for name, script in (("2.4.1 Bypass Blocks, 2.4.2 Page Titled", _STRUCTURE), ("1.4.10 Reflow", REFLOW)):
         yield from (f"{name}: {one}" for one in page.evaluate(script))
     yield from (f"1.4.12 Text Spacing: {one}" for one in page.evaluate(_SPACING))
     yield from (f"text of charts: {one}" for one in page.evaluate(_CHART_TEXT, SMALLEST_TEXT))
@@ -176,9 +171,10 @@ def problems_of_keys(page: Page) -> Iterator[str]:
 
 
 def problems_in_print(page: Page) -> Iterator[str]:
-    """Yield what a printed page would cut off."""
+    """Yield what a printed page would cut off, and parts of a case that stay folded."""
     page.emulate_media(media="print")
-    yield from (f"print, cut: {one}" for one in page.evaluate(_PRINTED))
+    for name, script in (("cut", _PRINTED), ("folded", _FOLDED)):
+        yield from (f"print, {name}: {one}" for one in page.evaluate(script))
     page.emulate_media(media="screen")
 
 

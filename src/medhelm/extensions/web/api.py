@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, get_args
+from typing import Any, Literal, get_origin, get_type_hints
 
 from starlette.responses import Response
 
@@ -15,7 +15,7 @@ from medhelm import __version__
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
 from medhelm.analysis.leaderboard.rows import head_to_head
 from medhelm.extensions.web.cases.case import Case
-from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, SearchedText
+from medhelm.extensions.web.cases.search import SEARCH_PARAMETERS, CaseSearch
 from medhelm.extensions.web.live_status import EvaluationPhase
 from medhelm.extensions.web.page import BY_NAME, MOST_PAGES, PageRequest
 from medhelm.extensions.web.pages import errors, search
@@ -195,28 +195,21 @@ RESULTS = Parameter(
 SCORE: Schema = {"type": "number", "minimum": -1e9, "maximum": 1e9}
 """A bound of scores."""
 
+
+def _search_schema(kind: Any) -> Schema:
+    """Return the valid values of a condition of a search in a URL."""
+    if get_origin(kind) is Literal:
+        return schema_of(kind)
+    return _choice(["1"]) if kind is bool else TEXT if kind is str else SCORE
+
+
+_KINDS = get_type_hints(CaseSearch)
+
 SEARCH = (
-    Parameter(name="text", description="Text to find, in any case."),
-    Parameter(name="within", description="Texts that are searched; all also searches ids.",
-              schema=_choice(get_args(SearchedText))),
-    Parameter(name="model", description="Model whose completions are searched."),
-    Parameter(name="show", description="Filter by what happened to an instance.", schema=_choice(get_args(CaseFilter))),
-    Parameter(name="failure", description="Failure code of a completion."),
-    Parameter(name="group", description="Subgroup of instances."),
-    Parameter(name="low", description="Lowest score of a completion.", schema=SCORE),
-    Parameter(name="high", description="Highest score of a completion.", schema=SCORE),
-    Parameter(name="got", description="Model that is right."),
-    Parameter(name="missed", description="Model that is wrong."),
-    Parameter(name="better", description="Model whose score is better than that of the model `than`."),
-    Parameter(name="than", description="Model whose score is worse than that of the model `better`."),
-    Parameter(name="criterion", description="Criterion that a judge graded low, or did not find met."),
-    Parameter(name="answer", description="Label of the option that a completion names."),
-    Parameter(name="key", description="Label of the correct option."),
-    Parameter(name="tag", description="Tag that someone gave to an instance or a completion."),
-    Parameter(name="starred", description="1: only instances with a star.", schema=_choice(["1"])),
-    Parameter(name="noted", description="1: only instances with a note.", schema=_choice(["1"])),
-    Parameter(name="with_baselines", description="1: baselines count as models.", schema=_choice(["1"])),
-    Parameter(name="sort", description="Order of the instances.", schema=_choice(get_args(CaseOrder))),
+    *(
+        Parameter(name=name, description=own["meaning"], schema=_search_schema(_KINDS[name]))
+        for name, own in SEARCH_PARAMETERS.items()
+    ),
     Parameter(name="page", description="Page of the list; a page beyond the last one is the last one.",
               schema={"type": "integer", "minimum": 1, "maximum": MOST_PAGES}),
 )  # fmt: skip

@@ -38,6 +38,7 @@ from medhelm.extensions.web.page import (
     Route,
     ServerLinks,
     Values,
+    error_page,
     function_of,
     handler_of,
 )
@@ -198,7 +199,7 @@ def _answer(site: Site, request: PageRequest) -> tuple[bytes, str, int, str]:
             check_parameters(operation, request.query)
         made = handler_of(request.route)(site, request)
     except MedHelmError as error:
-        made = error_page(error)
+        made = page_of_error(error)
         if is_json_path(request.route.path):
             return error_content(made.status, str(error)), JSON, made.status, ""
     if isinstance(made, Download):
@@ -206,13 +207,12 @@ def _answer(site: Site, request: PageRequest) -> tuple[bytes, str, int, str]:
     return render(site, request, made).encode("utf-8", "replace"), "text/html", made.status, ""
 
 
-def error_page(error: MedHelmError) -> Page:
+def page_of_error(error: MedHelmError) -> Page:
     """Return the page that shows an error of the user or of the store."""
     statuses = ((BadParameter, 400), (UserError, 404), (StoreError, 503))
     status = next((status for kind, status in statuses if isinstance(error, kind)), 500)
     titles = {400: "The address is not valid", 404: "Nothing to show", 503: "The store cannot be read"}
-    title = titles.get(status, "Something went wrong")
-    return Page(template="error.html", title=title, values={"message": str(error), "code": status}, status=status)
+    return error_page(status, titles.get(status, "Something went wrong"), str(error))
 
 
 def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Response]]:
@@ -269,7 +269,7 @@ def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
         except BadFormError as error:
             return _plain_error(request.url.path, error.status, str(error))
         except MedHelmError as error:
-            return _html(site, error_page(error))
+            return _html(site, page_of_error(error))
         address = LINKS.to(to.route, to.parameters)
         return RedirectResponse(f"{address}#{quote(to.fragment)}" if to.fragment else address, 303)
 
@@ -423,5 +423,4 @@ def _error_page(site: Site, request: Request, status: int, message: str) -> Resp
     if is_json_path(request.url.path):
         return error_response(status, message)
     title = "Page not found" if status == 404 else "The request failed"
-    values = {"message": message, "code": status}
-    return _html(site, Page(template="error.html", title=title, values=values, status=status))
+    return _html(site, error_page(status, title, message))

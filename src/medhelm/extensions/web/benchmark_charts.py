@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 from markupsafe import Markup
@@ -328,12 +328,6 @@ class ModelScores:
         """Number of instances that count in the score."""
         return len(self.scores) + self.n_worst
 
-    @property
-    def failures(self) -> str:
-        """The failures in words; empty if there are none."""
-        counted = f"; {self.n_worst:,} failed, counted as wrong" if self.n_worst else ""
-        return f"{counted}; {self.n_failed:,} without a score" if self.n_failed else counted
-
 
 def distribution_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
     """Return the distribution of scores: a stacked bar per model for scores of 0 and 1, else a histogram."""
@@ -589,7 +583,10 @@ class FailureCount:
 def failures_chart(counts: Sequence[FailureCount], *, without: Sequence[str] = ()) -> Chart:
     """Return bars of failures, the most frequent first. `without`: models that have no failure."""
     known = [one for one in counts if one.n > 0]
-    by_model, by_reason = _totals(known, "model"), _totals(known, "reason")
+    by_model, by_reason = Counter[str](), Counter[str]()
+    for one in known:
+        by_model[one.model] += one.n
+        by_reason[one.reason] += one.n
     is_by_reason = len(by_reason) <= len(by_model)
     if is_by_reason:
         ordered = sorted(known, key=lambda one: (-by_reason[one.reason], one.reason, -one.n, one.model))
@@ -607,15 +604,6 @@ def failures_chart(counts: Sequence[FailureCount], *, without: Sequence[str] = (
         draw=partial(_draw, ordered[:MOST_ROWS], is_by_reason),
         headers=("model", "reason", "failed", "instances", "share"), rows=table, notes=notes, has_data=bool(ordered),
     )  # fmt: skip
-
-
-def _totals(counts: Sequence[FailureCount], field: Literal["model", "reason"]) -> dict[str, int]:
-    """Return the failed instances by model or by reason."""
-    found: dict[str, int] = {}
-    for one in counts:
-        name = getattr(one, field)
-        found[name] = found.get(name, 0) + one.n
-    return found
 
 
 def _failures_description(by_model: Mapping[str, int], by_reason: Mapping[str, int]) -> str:

@@ -126,13 +126,13 @@ def _definition(shared: Shared, benchmark: str) -> Benchmark | None:
     return load(shared, [benchmark], of_stores=True)[0] if is_installed else None
 
 
-def _read_slice(shared: Shared, opened: BenchmarkCases, name: str | None) -> tuple[str | None, Collection[str] | None]:
+def _read_slice(shared: Shared, opened: BenchmarkCases, name: str | None) -> tuple[str, Collection[str] | None]:
     """Return the group that `--slice` names, or the ids of the instances with a value of a column.
 
     Raises: UserError for an unknown group, column or value.
     """
     if name is None:
-        return None, None
+        return "", None
     column, separator, value = name.partition("=")
     groups = read_choices(opened.searched).groups
     if name in groups:
@@ -145,7 +145,7 @@ def _read_slice(shared: Shared, opened: BenchmarkCases, name: str | None) -> tup
     slices = read_slices(list(opened.runs.values()), column, source)
     if value not in slices.order:
         raise UserError(f"--slice {name}: no case has this value. {suggestion(value, slices.order)}")
-    return None, {one for one, own in slices.names.items() if own == value}
+    return "", {one for one, own in slices.names.items() if own == value}
 
 
 def _searches(

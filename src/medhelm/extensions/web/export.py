@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from html import escape
 from pathlib import Path
 from posixpath import dirname, relpath
@@ -55,8 +54,14 @@ class Target:
 class Crawl:
     """Pages found and still to write."""
 
-    exported: Callable[[str], Collection[str]]
-    """Benchmark -> keys of the cases to write. Of all others, nothing is written: no text, no id, no line in a list."""
+    site: Site
+    """The site."""
+    most_cases: int
+    """Most cases of each benchmark. Of all others, nothing is written: no text, no id, no line in a list."""
+    static_names: Mapping[str, str]
+    """Name of a style sheet or script -> its file, with a digest of the content in the name."""
+    exported: dict[str, Collection[str]] = field(default_factory=dict)
+    """Benchmark -> keys of the cases to write, as far as they were asked for."""
     files: dict[Target, str] = field(default_factory=dict)
     """Page -> its file."""
     waiting: deque[Target] = field(default_factory=deque)
@@ -74,7 +79,9 @@ class Crawl:
         if target not in self.files:
             if route.name == "case":
                 benchmark = str(parameters["benchmark"])
-                if parameters["case"] not in self.exported(benchmark):
+                if benchmark not in self.exported:
+                    self.exported[benchmark] = exported_keys(self.site, benchmark, self.most_cases)
+                if parameters["case"] not in self.exported[benchmark]:
                     return NOT_EXPORTED
                 self.n_cases[benchmark] += 1
             self.files[target] = _file_of(route, target)
@@ -86,6 +93,27 @@ class Crawl:
             if target not in self.followed and escape(link).encode() in content:
                 self.followed.add(target)
                 self.waiting.append(target)
+
+    def content_of(self, target: Target) -> tuple[bytes, int]:
+        """Return the content of one page and its status."""
+        route, links = BY_NAME[target.route], StaticLinks(crawl=self, file=self.files[target])
+        parts = {name: value for name, value in target.parameters if f"{{{name}}}" in route.path}
+        query = {name: (value,) for name, value in target.parameters if name not in parts}
+        request = PageRequest(
+            route=route, parts=parts, query=query, links=links, is_static=True, most_cases=self.most_cases
+        )
+        content, media_type, status, _ = answer(self.site, request)
+        self.follow(links.found, content)
+        return _without_addresses(content, media_type, self.site), status
+
+    def not_exported(self) -> bytes:
+        """Return the page that says where to find the pages that the export leaves out."""
+        site = self.site
+        request = PageRequest(route=NOTICE, links=StaticLinks(crawl=self, file=NOT_EXPORTED), is_static=True)
+        closed = sorted({run.title for run in site.runs() if not site.shows_text_of(run.benchmark)})
+        values = {"most_cases": self.most_cases, "closed": closed}
+        page = Page(template="not_exported.html", title="Not in this export", values=values)
+        return render(site, request, page).encode("utf-8", "replace")
 
 
 def _target_of(route: Route, parameters: Mapping[str, Values]) -> Target:
@@ -126,8 +154,6 @@ class StaticLinks:
     """Gets every page that is linked to."""
     file: str
     """File of the page."""
-    static_names: Mapping[str, str]
-    """Name of a style sheet or script -> its file, with a digest of the content in the name."""
     found: dict[str, Target] = field(default_factory=dict)
     """Link -> page, for every link that was made."""
 
@@ -144,7 +170,7 @@ class StaticLinks:
 
     def static(self, name: str) -> str:
         """Return the relative path of a style sheet or script."""
-        return self._relative(self.static_names[name])
+        return self._relative(self.crawl.static_names[name])
 
     def _relative(self, file: str) -> str:
         return relpath(file, dirname(self.file) or ".")
@@ -164,25 +190,25 @@ def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> Ex
 
 def _export(site: Site, folder: Path, most_cases: int) -> ExportResult:
     site.inputs()
-    crawl = Crawl(exported=cache(lambda benchmark: exported_keys(site, benchmark, most_cases)))
+    static = static_files(PACKAGE)
+    names = {name: f"static/{_with_digest(name, content)}" for name, content in static.items()}
+    crawl = Crawl(site=site, most_cases=most_cases, static_names=names)
     first = _target_of(BY_NAME["leaderboard"], {})
     crawl.file_of(BY_NAME["leaderboard"], {})
     crawl.followed.add(first)
     crawl.waiting.append(first)
     left_out: list[str] = []
     size = 0
-    static = {name: f"static/{_with_digest(name, content)}" for name, content in static_files(PACKAGE).items()}
     with new_export(folder, KIND, {"scoring": site.rule, "with_text": site.with_text}) as new:
-        for name, content in static_files(PACKAGE).items():
-            size += _write(new / static[name], content)
-        size += _write(new / NOT_EXPORTED, _not_exported(site, crawl, static, most_cases))
+        for name, content in static.items():
+            size += _write(new / names[name], content)
+        size += _write(new / NOT_EXPORTED, crawl.not_exported())
         while crawl.waiting:
             target = crawl.waiting.popleft()
-            file = crawl.files[target]
-            content, status = _page_content(site, crawl, target, file, static, most_cases)
+            content, status = crawl.content_of(target)
             if status >= 400:
-                left_out.append(f"{file}: it could not be made (status {status})")
-            size += _write(new / file, content)
+                left_out.append(f"{crawl.files[target]}: it could not be made (status {status})")
+            size += _write(new / crawl.files[target], content)
     for store in site.stores:
         record_export(store, folder, KIND, {run.benchmark for run in site.runs()}, has_text=_has_text(site))
     files = [crawl.files[target] for target in crawl.followed]
@@ -208,30 +234,6 @@ def exported_keys(site: Site, benchmark: str, most_cases: int) -> Collection[str
 
 def _has_text(site: Site) -> bool:
     return any(site.shows_text_of(run.benchmark) for run in site.runs())
-
-
-def _page_content(
-    site: Site, crawl: Crawl, target: Target, file: str, static: Mapping[str, str], most_cases: int
-) -> tuple[bytes, int]:
-    """Return the content of one page and its status."""
-    route = BY_NAME[target.route]
-    parts = {name: value for name, value in target.parameters if f"{{{name}}}" in route.path}
-    query = {name: (value,) for name, value in target.parameters if name not in parts}
-    links = StaticLinks(crawl=crawl, file=file, static_names=static)
-    request = PageRequest(route=route, parts=parts, query=query, links=links, is_static=True, most_cases=most_cases)
-    content, media_type, status, _ = answer(site, request)
-    crawl.follow(links.found, content)
-    return _without_addresses(content, media_type, site), status
-
-
-def _not_exported(site: Site, crawl: Crawl, static: Mapping[str, str], most_cases: int) -> bytes:
-    """Return the page that says where to find the pages that the export leaves out."""
-    links = StaticLinks(crawl=crawl, file=NOT_EXPORTED, static_names=static)
-    request = PageRequest(route=NOTICE, links=links, is_static=True)
-    closed = sorted({run.title for run in site.runs() if not site.shows_text_of(run.benchmark)})
-    values = {"most_cases": most_cases, "closed": closed}
-    page = Page(template="not_exported.html", title="Not in this export", values=values)
-    return render(site, request, page).encode("utf-8", "replace")
 
 
 NOTICE = Route(name="not_exported", path="/not-exported", handler="")

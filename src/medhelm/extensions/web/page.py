@@ -1,11 +1,11 @@
-"""Pages: their routes, the request with checked parameters, links, and the page or file to send."""
+"""Pages: their routes, the request with checked parameters, links, and tables in the order that the reader chooses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from medhelm.io.http.pages import Download, Page, Parameters
@@ -107,10 +107,27 @@ class PageRequest(Parameters):
         return self.links.to(self.route.name, {**self.parts, **self.query, **changes})
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """An active filter, or a condition of a search."""
+
+    text: str
+    """Its meaning."""
+    without: str
+    """Address of the page without it."""
+    name: str = ""
+    """Parameter of the URL, where it is one."""
+
+
 def missing_page(message: str, known: Sequence[tuple[str, str]] = ()) -> Page:
     """Return the page of something that does not exist, with links to what does: titles and addresses."""
-    values = {"message": message, "code": 404, "known": known}
-    return Page(template="error.html", title="Nothing to show", values=values, status=404)
+    return error_page(404, "Nothing to show", message, known)
+
+
+def error_page(status: int, title: str, message: str, known: Sequence[tuple[str, str]] = ()) -> Page:
+    """Return the page of an error. `known`: titles and addresses of pages to go on to."""
+    values = {"message": message, "code": status, "known": known}
+    return Page(template="error.html", title=title, values=values, status=status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +166,11 @@ ROUTES: tuple[Route, ...] = (
     Route(name="benchmarks", path="/benchmarks", handler="pages.benchmarks:page", menu="Benchmarks"),
     Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page"),
     Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmarks:chart"),
-    Route(name="benchmark_card", path=f"{BENCHMARK}/card", handler="pages.cards:page"),
-    Route(name="benchmark_card_json", path=f"{BENCHMARK}/card.json", handler="pages.cards:json_"),
+    Route(name="benchmark_card", path=f"{BENCHMARK}/card", handler="pages.benchmarks:card_page"),
+    Route(name="benchmark_card_json", path=f"{BENCHMARK}/card.json", handler="pages.benchmarks:card_json"),
     Route(name="cases", path=CASES, handler="pages.case_list:page", exported_with=("page",)),
     Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_or_list"),
-    Route(name="case_index", path=f"{BENCHMARK}/case-index/{{part}}", handler="pages.case_index:script"),
+    Route(name="case_index", path=f"{BENCHMARK}/case-index/{{part}}", handler="pages.case_list:index_script"),
     Route(name="errors", path=f"{BENCHMARK}/errors", handler="pages.errors:page", exported_with=("model",)),
     Route(name="errors_json", path=f"/api{BENCHMARK}/errors", handler="pages.errors:json_", only_served=True),
     Route(name="search", path="/search", handler="pages.search:page", menu="Search", only_served=True),
@@ -170,7 +187,7 @@ ROUTES: tuple[Route, ...] = (
     Route(name="judges", path="/judges", handler="pages.judges:page", menu="Judges"),
     Route(name="benchmark_judges", path=f"{BENCHMARK}/judges", handler="pages.judges:benchmark_page"),
     Route(name="data", path="/data", handler="pages.data_use:page", menu="Where data went"),
-    Route(name="sections", path="/sections", handler="pages.sections:page"),
+    Route(name="sections", path="/sections", handler="pages.reference:sections_page"),
     Route(name="running", path="/running", handler="pages.running:running_page", menu="Running", only_served=True),
     Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
     Route(name="stop", path="/running/{evaluation}", handler="pages.running:stop_page", only_served=True),
@@ -200,8 +217,8 @@ ROUTES: tuple[Route, ...] = (
 ACTIONS: Mapping[str, str] = {
     "/running/{evaluation}/stop": "pages.running:stop",
     "/running/{evaluation}/remove": "pages.running:remove",
-    f"{CASES}/{{case}}/annotations": "pages.annotations:add",
-    f"{CASES}/{{case}}/annotations/{{annotation}}/remove": "pages.annotations:remove",
+    f"{CASES}/{{case}}/annotations": "pages.cases:add_note",
+    f"{CASES}/{{case}}/annotations/{{annotation}}/remove": "pages.cases:remove_note",
 }
 """Path -> function called with the site, the names in the path and the fields of the form; it returns the `Destination`
 to go to. These change something: only POST reaches them."""
@@ -220,3 +237,97 @@ def function_of(name: str) -> Any:
     """Import and return a function, named as `module:function` below `medhelm.extensions.web`."""
     module, _, function = name.partition(":")
     return getattr(import_module(f"{PACKAGE}.{module}"), function)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+# Tables in the order that the reader chooses: links sort on the server, a script sorts the static files.
+#
+# Either way the order is in the address, and the first choice of a column shows its best values on top.
+
+
+T = TypeVar("T")
+
+Order = Literal["ascending", "descending"]
+"""Direction in which values follow each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading(Generic[T]):
+    """The heading of a column, and what its rows are sorted by."""
+
+    key: str
+    """Value of the parameter `sort`."""
+    title: str
+    """Heading."""
+    note: str = ""
+    """Second line of the heading."""
+    explanation: str = ""
+    """Meaning, shown on request; empty for none."""
+    sort: Callable[[T], float | str | None] | None = None
+    """Number or text to sort by; None if the table is not sorted by this column."""
+    best_first: bool = True
+    """True if the first click shows high values on top."""
+    is_number: bool = True
+    """True for numbers, which are aligned right."""
+
+    @property
+    def first_order(self) -> Order:
+        """Order of the first click."""
+        return "descending" if self.best_first else "ascending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortedTable(Generic[T]):
+    """Rows in the order that a request asks for."""
+
+    request: PageRequest
+    """The request, for links to other orders."""
+    headings: Sequence[Heading[T]]
+    """The columns."""
+    rows: Sequence[T]
+    """The rows in order; those without a value last."""
+    sort: str
+    """Key of the column that they are sorted by."""
+    order: Order
+    """Direction."""
+
+    @property
+    def by_key(self) -> Mapping[str, Heading[T]]:
+        """The headings by their keys."""
+        return {one.key: one for one in self.headings}
+
+    def link(self, heading: Heading[T]) -> str:
+        """Return the address of the table sorted by a column, turned around if it is sorted by it already."""
+        turned: Order = "descending" if self.order == "ascending" else "ascending"
+        return self.request.here(
+            sort=heading.key, order=turned if heading.key == self.sort else heading.first_order, page=None
+        )
+
+
+def sorted_table(
+    request: PageRequest, headings: Sequence[Heading[T]], rows: Sequence[T], *, default: str
+) -> SortedTable[T]:
+    """Sort rows by the parameters `sort` and `order` of a request. Equal values keep their order.
+
+    Parameters: default, key of the column that they are sorted by without a parameter. Raises: BadParameter.
+    """
+    by_key = {one.key: one for one in headings if one.sort is not None}
+    key = request.choice("sort", by_key, default)
+    heading = by_key[key]
+    orders: dict[str, Order] = {"ascending": "ascending", "descending": "descending"}
+    order = orders[request.choice("order", orders, heading.first_order)]
+    value = heading.sort or (lambda _: None)
+    is_given = bool(request.text("sort") or request.text("order"))
+    found = sort_rows(rows, value, order) if is_given or key != default else list(rows)
+    return SortedTable(request=request, headings=headings, rows=found, sort=key, order=order)
+
+
+def sort_rows(rows: Sequence[T], value: Callable[[T], float | str | None], order: Order) -> list[T]:
+    """Return rows by a number or text, those without one last.
+
+    >>> sort_rows([2, None, 3], lambda number: number, "descending")
+    [3, 2, None]
+    """
+    with_value = [(found, row) for row in rows if (found := value(row)) is not None]
+    with_value.sort(key=lambda pair: pair[0], reverse=order == "descending")
+    return [row for _, row in with_value] + [row for row in rows if value(row) is None]

@@ -21,6 +21,7 @@ from medhelm.benchmarks.catalog import RememberedBenchmarks, all_names, load_ben
 from medhelm.benchmarks.definition import FILE_NAME
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Benchmark, Rule, Run, Tier
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import group_title
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.web.page import PageRequest, Values
@@ -245,12 +246,8 @@ class Site:
     def _is_fresh(self) -> bool:
         return self._snapshot is not None and time.monotonic() - self._checked < SECONDS_BETWEEN_CHECKS
 
-    def _found(self) -> Sequence[tuple[str, Run]]:
-        """Return the runs of the stores that are shown, each with the label of its store."""
-        return self._read_runs()[0]
-
     def _read_runs(self) -> tuple[Sequence[tuple[str, Run]], Sequence[DamagedRunError]]:
-        """Return these runs, and those whose `run.json` cannot be read."""
+        """Return the runs that are shown with the labels of their stores, and those whose `run.json` is damaged."""
 
         def read() -> tuple[Sequence[tuple[str, Run]], Sequence[DamagedRunError]]:
             with _without_collection(), runs_left_out() as damaged:
@@ -265,7 +262,7 @@ class Site:
 
     def runs(self) -> Sequence[Run]:
         """Return the runs of the stores that are shown."""
-        return [run for _, run in self._found()]
+        return [run for _, run in self._read_runs()[0]]
 
     def damaged(self) -> Sequence[DamagedRun]:
         """Return the runs that cannot be read and are left out of everything; none if the stores cannot be read."""
@@ -339,7 +336,7 @@ class Site:
         def read() -> LeaderboardInputs:
             options = BoardOptions(rule=rule, tier=self.tier, wanted=self.wanted)
             with _without_collection():
-                found = read_inputs(self.stores, options, found=self._found())
+                found = read_inputs(self.stores, options, found=self._read_runs()[0])
             if rule == "corrected":
                 found = calibrated_inputs(found, replace(options, clinicians=self._ratings()), self.stores)
             columns = [
@@ -374,14 +371,8 @@ class Site:
 
     def runs_of(self, model: str) -> Sequence[Run]:
         """Return the runs of a model that count."""
-
-        def by_model() -> Mapping[str, list[Run]]:
-            found: dict[str, list[Run]] = {}
-            for (name, _), run in self.inputs().runs.items():
-                found.setdefault(name, []).append(run)
-            return found
-
-        return self.keep("runs by model", by_model).get(model, [])
+        by_model = self.keep("runs by model", lambda: group_by(self.inputs().runs.items(), lambda pair: pair[0][0]))
+        return [run for _, run in by_model.get(model, [])]
 
     @property
     def store_names(self) -> list[str]:
@@ -422,6 +413,11 @@ class Site:
         wanted = names or [str(folder / FILE_NAME) for folder in folders]
         found = load_benchmarks(wanted, metrics=METRIC_NAMES, extra=folders if names else (), note=lambda _: None)
         return {one.name: one for one in found}
+
+    def title_of(self, benchmark: str) -> str:
+        """Return the title of a benchmark; its id if it has no definition here."""
+        known = self.definitions.get(benchmark)
+        return known.title if known else benchmark
 
     def access_of(self, benchmark: str) -> str:
         """Return the access to the data of a benchmark; one without a definition counts as private."""
@@ -609,7 +605,7 @@ def _select_options(site: Site, results: Results) -> Mapping[str, list[tuple[str
         "suite": suites + [(name, name) for name in site.suites],
         "category": _titled(column.category for column in columns),
         "subcategory": _titled(column.subcategory for column in columns),
-        "access": [(name, name.capitalize()) for name in ("public", "gated", "private") if name in access],
+        "access": [(name, name.capitalize()) for name in ACCESS if name in access],
     }
 
 

@@ -42,7 +42,6 @@ def found(cases: BenchmarkCases, **search: Any) -> list[int]:
     return [HOSTILE_IDS.index(item.row.instance_id) for item in find_cases(cases, CaseSearch(**search)).items]
 
 
-EVEN = [0, 2, 4, 6, 8]
 ALL = list(range(len(HOSTILE_IDS)))
 
 
@@ -50,7 +49,7 @@ ALL = list(range(len(HOSTILE_IDS)))
     ("search", "expected"),
     [
         ({}, ALL),
-        ({"text": "naloxone", "within": "completion"}, EVEN[1:]),
+        ({"text": "naloxone", "within": "completion"}, [2, 4, 6, 8]),
         ({"text": "ASPIRIN", "within": "completion", "model": BAD}, [1, 3, 5, 7, 9]),
         ({"text": "naloxone", "within": "prompt"}, ALL),
         ({"text": "question 7"}, [7]),
@@ -59,24 +58,10 @@ ALL = list(range(len(HOSTILE_IDS)))
         ({"text": ".*"}, []),
         ({"text": "' or 1=1"}, [8]),
         ({"text": XSS}, [0, 6]),
-        ({"show": "wrong"}, EVEN),
-        ({"show": "wrong", "text": "aspirin", "within": "completion"}, []),
-        ({"show": "right", "model": BAD}, [1, 3, 5, 7, 9]),
-        ({"show": "different"}, EVEN),
-        ({"show": "unscored"}, [0]),
-        ({"failure": "timeout"}, [0]),
-        ({"show": "truncated"}, [3, 4]),
-        ({"group": "first"}, [0, 1, 2, 3]),
-        ({"low": 0.5, "model": BAD}, [1, 3, 5, 7, 9]),
-        ({"high": 0.5}, EVEN),
-        ({"got": GOOD, "missed": BAD}, EVEN),
-        ({"show": "wrong", "group": "rest", "text": "naloxone", "within": "completion"}, [4, 6, 8]),
-        ({"sort": "worst", "group": "first"}, [0, 2, 1, 3]),
-        ({"sort": "spread", "group": "first"}, [0, 2, 1, 3]),
         ({"sort": "id"}, sorted(ALL, key=lambda n: HOSTILE_IDS[n].encode())),
     ],
 )
-def test_searches(cases: BenchmarkCases, search: dict[str, Any], expected: Sequence[int]) -> None:
+def test_searches_for_texts(cases: BenchmarkCases, search: dict[str, Any], expected: Sequence[int]) -> None:
     assert found(cases, **search) == list(expected)
 
 
@@ -126,7 +111,7 @@ def test_a_missing_prompt_is_stated(tmp_path: Path) -> None:
     cases = open_cases([make_case_store(tmp_path, prompts=False)], "toy")
     assert find_case(cases, "plain").problem == NO_PROMPT
     assert found(cases, text="question") == []
-    assert found(cases, text="naloxone") == EVEN[1:]
+    assert found(cases, text="naloxone") == [2, 4, 6, 8]
     assert {item.excerpt for item in find_cases(cases, CaseSearch()).items} == {""}
 
 

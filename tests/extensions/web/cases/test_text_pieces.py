@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.extensions.web.cases.text_pieces import (
+from medhelm.extensions.web.cases.view import (
     END,
     LEAST_LONG,
     MOST_OF_START,

@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 
 from medhelm.domain import RULES, Completion, Score
 from medhelm.extensions.web.cases.view import MOST_CHARACTERS
-from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.site import Site
 from medhelm.io.http.pages import url_key
 from medhelm.storage.annotations import add_annotation, new_annotation, read_annotations
@@ -31,7 +30,7 @@ from tests.support.case_store import (
 )
 from tests.support.html import HtmlPage
 from tests.support.stores import make_record, make_run, write_run
-from tests.support.web.sites import make_client
+from tests.support.web.sites import make_client, static_page
 
 RIGHT = tuple(Score(metric="exact_match", rule=rule, value=1.0) for rule in RULES)
 
@@ -378,8 +377,6 @@ def test_strangers_and_other_sites_add_no_notes(noted: TestClient, tmp_path: Pat
 def test_the_static_site_shows_notes_and_has_no_forms(tmp_path: Path) -> None:
     store = make_case_store(tmp_path / "store")
     add_annotation(Store(store), new_annotation("toy", "plain", model="lab/bad", note="Dose error", author="Ada"))
-    export_site(Site(stores=[store]), tmp_path / "site", most_cases=1)
-    (page,) = (tmp_path / "site" / "benchmarks" / "toy" / "cases").glob("*.html")
-    html = page.read_text(encoding="utf-8")
+    html = static_page(Site(stores=[store]), "case", benchmark="toy", case="plain")
     assert html.count("Dose error") == 2
     assert not {"form", "input", "select", "textarea"} & set(HtmlPage(html).tags())

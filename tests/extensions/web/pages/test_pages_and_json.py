@@ -77,7 +77,13 @@ def write_scores(folder: Path, benchmark: str, category: str, model: str, rng: n
     write_run(folder, run, records, ["exact_match"])
 
 
-@pytest.fixture(scope="module", params=range(6))
+SEEDS = (0, 3, 4, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 5)))
+"""One model and a baseline; four models with a jury; five models with the published ones; then others."""
+
+two_models = pytest.mark.parametrize("client", [1], indirect=True)
+
+
+@pytest.fixture(scope="module", params=SEEDS)
 def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     store = random_store(tmp_path_factory.mktemp("random"), request.param)
     with make_client(store, with_published=request.param == 4) as made:
@@ -208,6 +214,7 @@ def test_a_model_page_shows_the_numbers_of_the_json(client: TestClient) -> None:
         one["id"]: client.get(f"/api/benchmarks/{one['id']}").json()["leaderboard"] for one in board["benchmarks"]
     }
     titles = {one["id"]: one["title"] for one in board["benchmarks"]}
+    ranked = [one for one in board["models"] if not one["model"].startswith("baseline/")]
     for one in board["models"]:
         page = page_of(client, f"/models/{url_key(one['model'])}")
         assert page.all("h1")[0].text.startswith(one["model"])
@@ -218,6 +225,15 @@ def test_a_model_page_shows_the_numbers_of_the_json(client: TestClient) -> None:
             assert f"Rank {one['rank']} of " in place
             assert str(decimal(one["ranking_value"])) in place
         assert one["usd_per_1000"] is None or money(one["cost_usd"]) in page.all("dl")[0].text
+        gaps = {
+            name: max(other["benchmarks"][name]["value"] for other in ranked if name in other["benchmarks"])
+            - score["value"]
+            for name, score in one["benchmarks"].items()
+            if name != "aci_bench"  # on another scale
+        }
+        worst = max(gaps, key=lambda name: gaps[name])
+        weaknesses = page.text.partition("Furthest below the best model")[2].partition(" Benchmarks ")[0]
+        assert (titles[worst] in weaknesses) == (gaps[worst] > 0)
         for name, score in one["benchmarks"].items():
             cells, places = rows[titles[name]], 2 if name == "aci_bench" else 3
             same(cells["score"], score["value"], places)
@@ -256,6 +272,7 @@ def test_a_comparison_shows_the_numbers_of_its_json(client: TestClient) -> None:
     assert content["verdict"][0] in page.text
 
 
+@two_models
 def test_every_score_leads_to_what_is_behind_it(client: TestClient) -> None:
     """Links of boards, benchmarks, comparisons and models lead to pages that exist, scores to their cases."""
     seen, waiting = set(), ["/", "/compare"]
@@ -281,6 +298,7 @@ def test_every_score_leads_to_what_is_behind_it(client: TestClient) -> None:
         assert client.get(path).text.count("selected") >= 2, query
 
 
+@two_models
 def test_filters_that_no_run_meets_keep_the_form_and_say_how_to_go_on(client: TestClient) -> None:
     found = client.get("/?category=medical_research_assistance&subcategory=work_of_medec&results=own")
     assert found.status_code == 200
@@ -293,6 +311,7 @@ def test_filters_that_no_run_meets_keep_the_form_and_say_how_to_go_on(client: Te
         assert client.get(address).status_code == 200
 
 
+@two_models
 def test_an_unknown_model_or_benchmark_leads_to_those_that_exist(client: TestClient) -> None:
     for path, start in (("/models/nothing", "/models/"), ("/benchmarks/nothing", "/benchmarks/")):
         found = client.get(path)

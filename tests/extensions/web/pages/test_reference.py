@@ -11,9 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from medhelm.extensions.web.app import environment
-from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.pages.reference import explain, glossary
-from medhelm.extensions.web.site import Site
 from tests.support.web.sites import make_board_store, make_client
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -52,14 +50,6 @@ def test_every_section_of_the_method_is_on_the_page(client: TestClient) -> None:
     assert page.count("<h3") == len(re.findall(r"^### ", text, flags=re.MULTILINE))
     assert set(re.findall(r'href="#([^"]+)"', page)) - {"content"} == set(re.findall(r'<h2 id="([^"]+)"', page))
     assert page.count("<table>") == len(re.findall(r"^\|-", text, flags=re.MULTILINE)), "no table is shown as text"
-
-
-def test_every_page_leads_to_both(client: TestClient, store: Path, tmp_path: Path) -> None:
-    assert 'href="/glossary"' in client.get("/benchmarks").text
-    export_site(Site(stores=[store]), tmp_path / "site", most_cases=0)
-    first = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    assert 'href="glossary.html"' in first and 'href="method.html"' in first
-    assert "Share of the other models" in (tmp_path / "site" / "glossary.html").read_text(encoding="utf-8")
 
 
 def test_a_word_is_explained_where_it_stands() -> None:

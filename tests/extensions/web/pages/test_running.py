@@ -10,13 +10,13 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from medhelm.storage.live_status import JudgeProgress, known_evaluations
+from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.store import Store, create
 from tests.support.html import HtmlPage
 from tests.support.running import make_ended, make_run, make_status, written
 from tests.support.stores import make_run as stored_run
 from tests.support.stores import write_run
-from tests.support.web.sites import XSS, make_board_store, make_client
+from tests.support.web.sites import make_board_store, make_client
 
 RUNNING = make_status(
     id="alive",
@@ -72,14 +72,6 @@ def test_stopping_asks_first_and_names_the_evaluation(client: TestClient, store:
     assert not any(one.is_asked_to_stop for one in known_evaluations(store))
     for gone in ("gone", "unknown", "../alive"):
         assert client.get(f"/running/{quote(gone, safe='')}").status_code == 404
-
-
-def test_landmarks_have_names_of_their_own(client: TestClient) -> None:
-    for path in ("/", "/running"):
-        page = HtmlPage(client.get(path).text)
-        names = [one["aria-label"] for tag, one in page.elements if tag == "nav" or one.get("role") == "region"]
-        assert len(names) == len(set(names)), path
-        assert not any("aria-labelledby" in one for tag, one in page.elements if tag == "section"), path
 
 
 def test_the_first_page_of_an_empty_store_shows_what_goes_on(client: TestClient, tmp_path: Path) -> None:
@@ -140,12 +132,3 @@ def test_reading_and_requests_of_strangers_and_other_sites_change_nothing(
         assert client.post(path).status_code == 404
     untouched = [("gone", False), ("alive", False)]
     assert [(one.status.id, one.is_asked_to_stop) for one in known_evaluations(store)] == untouched
-
-
-def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
-    store = create(tmp_path / "store")
-    judges = {one: JudgeProgress(expected=1, failed=1) for one in XSS}
-    runs = tuple(make_run(model=f"openai/{one}", benchmark=one, failures={one: 1}, judges=judges) for one in XSS)
-    with written(store, make_status(id='"><script>alert(1)<script>', runs=runs, command=XSS, host=XSS[0])):
-        text = make_client(store.folder).get("/running").text
-    assert not any(words in text for words in ("<script>alert", "<img", str(7919 * 7919)))

@@ -14,7 +14,6 @@ from medhelm.analysis.cost import cost_with_batches
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Benchmark, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.completion import CAUSED_BY_MODEL, split_reasoning
-from medhelm.domain.result import HALF
 from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.web.cases.search import SearchedRuns, StoredCase, rank_models, read_case
@@ -118,11 +117,6 @@ class CaseCompletion:
     an open question, and without a completion."""
     is_baseline: bool = False
     """True for a baseline, which is not a model."""
-
-    @property
-    def is_right(self) -> bool | None:
-        """Return True if the score is in the upper half of the scale; None if it is missing."""
-        return None if self.share is None else self.share >= HALF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

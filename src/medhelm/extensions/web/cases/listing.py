@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 from typing import TypeAlias
 
@@ -15,14 +15,14 @@ from medhelm.extensions.web.cases.case import BenchmarkCases
 from medhelm.extensions.web.cases.search import (
     CaseRow,
     CaseSearch,
-    SearchChoices,
+    OutcomeCounts,
     count_outcomes,
     counted_models,
     read_case_rows,
-    read_choices,
     read_texts,
     search_cases,
 )
+from medhelm.extensions.web.cases.view import Piece, hit_pattern, mark_hits
 from medhelm.io.http.pages import url_key
 from medhelm.results.formats.tables import decimal
 from medhelm.results.runs.answers import read_answers, read_prompts
@@ -37,16 +37,6 @@ SENTENCE_END = re.compile(r"[^\w\s,;(-]\s")
 """The end of a sentence, a heading or a list item, with the space after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """A piece of an excerpt."""
-
-    text: str
-    """The piece."""
-    is_hit: bool = False
-    """True if it is the text that was searched for."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseListItem:
     """One instance in a list."""
@@ -55,7 +45,7 @@ class CaseListItem:
     """Key of the instance in URLs and file names."""
     row: CaseRow
     """Scores of all models."""
-    fragments: Sequence[Fragment]
+    fragments: Sequence[Piece]
     """A part of a text: around the text that was searched for, else where the prompt differs from other prompts."""
     source: str = ""
     """The text that the excerpt is from: `option`, `reference` or a model; empty for the prompt."""
@@ -143,7 +133,7 @@ def case_items(cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence
     items = []
     for row in rows:
         name = row.instance_id
-        source, fragments = hits.get(name) or ("", [Fragment(excerpts[name])] if name in excerpts else [])
+        source, fragments = hits.get(name) or ("", [Piece(excerpts[name])] if name in excerpts else [])
         items.append(
             CaseListItem(
                 key=url_key(name),
@@ -214,29 +204,10 @@ def locate_case(
     return CasePosition(at + 1, len(ids), before, after)
 
 
-def list_choices(cases: BenchmarkCases) -> SearchChoices:
-    """Return the groups, failure codes, criteria and labels of options that occur."""
-    return read_choices(cases.searched)
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """Counts of instances by which of two models are right; those without a score of both do not count."""
-
-    both: int
-    """Both right."""
-    first: int
-    """Only the first right."""
-    second: int
-    """Only the second right."""
-    none: int
-    """Both wrong."""
-
-
-def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreement:
+def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> OutcomeCounts:
     """Count the instances that both, one or none of two models got right. Raises: UserError for an unknown model."""
     check_search(cases, CaseSearch(got=first, missed=second))
-    return Agreement(*count_outcomes(cases.searched, first, second))
+    return count_outcomes(cases.searched, first, second)
 
 
 def _hits(cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence[str]) -> dict[str, Hit]:
@@ -246,7 +217,7 @@ def _hits(cases: BenchmarkCases, search: CaseSearch, instance_ids: Sequence[str]
     return {name: hit for name, hit in found.items() if hit}
 
 
-Hit: TypeAlias = tuple[str, Sequence[Fragment]]
+Hit: TypeAlias = tuple[str, Sequence[Piece]]
 """The source of a text that holds the text of a search, and the excerpt around it."""
 
 
@@ -255,32 +226,28 @@ def first_hit(cases: BenchmarkCases, search: CaseSearch, texts: Iterable[tuple[s
     for source, text in texts:
         if search.within != "all" and (source in cases.runs) != (search.within == "completion"):
             continue
-        if fragments := mark_hits(text, search.text):
+        if fragments := excerpt_around(text, search.text):
             return source, fragments
     return None
 
 
-def mark_hits(text: str, sought: str, length: int = EXCERPT) -> list[Fragment]:
+def excerpt_around(text: str, sought: str) -> list[Piece]:
     """Return the part of a text around the first hit, in pieces; empty if the text is not found. Case is ignored.
 
-    >>> [(one.text, one.is_hit) for one in mark_hits("Give aspirin daily.", "ASPIRIN")]
+    >>> [(one.text, one.is_hit) for one in excerpt_around("Give aspirin daily.", "ASPIRIN")]
     [('Give ', False), ('aspirin', True), (' daily.', False)]
     """
-    pattern = re.compile(re.escape(sought), re.IGNORECASE)
-    first = pattern.search(text)
+    first = hit_pattern(sought).search(text)
     if not first:
         return []
-    start = max(0, first.start() - length // 3)
+    start = max(0, first.start() - EXCERPT // 3)
     start = max(start, text.find(" ", start, first.start()) + 1) if start else 0
-    end = max(start + length, min(first.end(), first.start() + length))
+    end = max(start + EXCERPT, first.end())
     if end < len(text):
         end = max(text.rfind(" ", first.end(), end), first.end()) if " " in text[first.end() : end] else end
-    found, at = [Fragment("... ")] if start else [], start
-    for hit in pattern.finditer(text, first.start(), max(end, first.end())):
-        found += [Fragment(text[at : hit.start()]), Fragment(text[hit.start() : hit.end()][:length], True)]
-        at = hit.end()
-    found.append(Fragment(text[at:end] + (" ..." if max(at, end) < len(text) else "")))
-    return [Fragment(re.sub(r"\s+", " ", one.text), one.is_hit) for one in found if one.text]
+    pieces = mark_hits([Piece(text[start:end])], sought)
+    shown = [replace(one, text=re.sub(r"\s+", " ", one.text[:EXCERPT] if one.is_hit else one.text)) for one in pieces]
+    return [*([Piece("... ")] if start else []), *shown, *([Piece(" ...")] if end < len(text) else [])]
 
 
 def _excerpts(cases: BenchmarkCases, instance_ids: Sequence[str]) -> dict[str, str]:

@@ -11,10 +11,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from medhelm.analysis.leaderboard.cells import DECIMALS
 from medhelm.domain import Benchmark, Run
@@ -30,9 +30,6 @@ from medhelm.results.runs.answers import Options, ids_with_prompt_text, read_ans
 from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import damaged, run_tables
 from medhelm.storage.store import Store, stored_folder
-
-if TYPE_CHECKING:
-    pass
 
 CaseFilter = Literal[
     "all",
@@ -127,52 +124,43 @@ class SearchedRuns:
         return any(run.jury_result and run.jury_result.form == "points" for run in self.runs.values())
 
 
+def _condition(default: Any, meaning: str, words: str = "") -> Any:
+    """Return a field of a search that is also a parameter of URLs.
+
+    Parameters: words, the condition in words with `{}` for its value; empty for what is no condition of its own.
+    """
+    return field(default=default, metadata={"meaning": meaning, "words": words})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseSearch:
-    """Conditions on instances. Conditions on completions must hold for one completion together."""
+    """Conditions on instances. Conditions on completions must hold for one completion together.
 
-    text: str = ""
-    """Text to find, in any case; empty for all."""
-    within: SearchedText = "all"
-    """Texts that are searched."""
-    model: str = ""
-    """Model whose completions are searched; empty for any model."""
-    show: CaseFilter = "all"
-    """Filter by what happened."""
-    failure: str = ""
-    """Failure code of a completion; empty for any."""
-    group: str | None = None
-    """Group of instances; None for all."""
-    low: float | None = None
-    """Lowest score of a completion."""
-    high: float | None = None
-    """Highest score of a completion."""
-    got: str = ""
-    """Model that is right; empty for any."""
-    missed: str = ""
-    """Model that is wrong; empty for any."""
-    better: str = ""
-    """Model whose score is better than that of `than`; empty for any."""
-    than: str = ""
-    """Model whose score is worse than that of `better`; empty for any."""
-    criterion: str = ""
-    """Criterion that a judge graded low, or did not find met; empty for any."""
+    Empty texts are no condition.
+    """
+
+    text: str = _condition("", "Text to find, in any case.", "text: {}")
+    within: SearchedText = _condition("all", "Texts that are searched; all also searches ids.", "in {}")  # noqa: RUF009
+    model: str = _condition("", "Model whose completions are searched.", "completions of {}")
+    show: CaseFilter = _condition("all", "Filter by what happened to an instance.", "{}")  # noqa: RUF009
+    failure: str = _condition("", "Failure code of a completion.", "failure: {}")
+    group: str = _condition("", "Subgroup of instances.", "group: {}")
+    low: float | None = _condition(None, "Lowest score of a completion.", "score from {}")
+    high: float | None = _condition(None, "Highest score of a completion.", "score to {}")
+    got: str = _condition("", "Model that is right.", "right: {}")
+    missed: str = _condition("", "Model that is wrong.", "wrong: {}")
+    better: str = _condition("", "Model whose score is better than that of the model `than`.", "{}")
+    than: str = _condition("", "Model whose score is worse than that of the model `better`.")
+    criterion: str = _condition("", "Criterion that a judge graded low, or did not find met.", "low on {}")
     low_grade: float | None = None
     """Grade up to which a criterion is low; from which, where lower is better. None for 2 of 5, or as much."""
-    answer: str = ""
-    """Label of the option that a completion names; empty for any."""
-    key: str = ""
-    """Label of the correct option; empty for any."""
-    tag: str = ""
-    """Tag that someone gave to the instance or to a completion of it; empty for any."""
-    starred: bool = False
-    """True for instances with a star, of their own or of a completion."""
-    noted: bool = False
-    """True for instances with a note, on themselves or on a completion."""
-    with_baselines: bool = False
-    """True to search the completions of baselines too."""
-    sort: CaseOrder = "position"
-    """Order of the result."""
+    answer: str = _condition("", "Label of the option that a completion names.", "chose {}")
+    key: str = _condition("", "Label of the correct option.", "key is {}")
+    tag: str = _condition("", "Tag that someone gave to an instance or a completion.", "tag: {}")
+    starred: bool = _condition(False, "1: only instances with a star.", "with a star")
+    noted: bool = _condition(False, "1: only instances with a note.", "with a note")
+    with_baselines: bool = _condition(False, "1: baselines count as models.", "with baselines")
+    sort: CaseOrder = _condition("position", "Order of the instances.")  # noqa: RUF009
 
     @property
     def models(self) -> list[str]:
@@ -186,6 +174,10 @@ class CaseSearch:
             and (not self.starred or any(one.is_starred for one in annotations))
             and (not self.noted or any(one.note for one in annotations))
         )
+
+
+SEARCH_PARAMETERS = {one.name: one.metadata for one in fields(CaseSearch) if one.metadata}
+"""Parameter of URLs -> its `meaning`, and the condition in `words`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +317,11 @@ class CompletionGrades:
 def read_judge_findings(searched: SearchedRuns, instance_ids: Sequence[str]) -> dict[tuple[str, str], CompletionGrades]:
     """Return model and instance -> the judgments of the completion."""
     with _Records(searched) as records:
-        rows = records.judge_findings(instance_ids)
+        rows = records.rows(
+            "SELECT model, instance_id, max(spread), coalesce(list(DISTINCT criterion) FILTER (is_low), []) "  # noqa: S608
+            f"FROM {records.judged(list(searched.runs))} WHERE {_AMONG_IDS} GROUP BY ALL",
+            [list(instance_ids)],
+        )
     return {(model, name): CompletionGrades(spread or 0.0, sorted(low)) for model, name, spread, low in rows}
 
 
@@ -358,8 +354,21 @@ def read_case(searched: SearchedRuns, key: str, models: Sequence[str]) -> Stored
         return StoredCase(row, whole, records.judgments(instance_id, list(whole)))
 
 
-def count_outcomes(searched: SearchedRuns, got: str, missed: str) -> tuple[int, int, int, int]:
-    """Compare two models: count the instances that both, only the first, only the second, and none got right."""
+class OutcomeCounts(NamedTuple):
+    """Counts of instances by which of two models are right; those without a score of both do not count."""
+
+    both: int
+    """Both right."""
+    first: int
+    """Only the first right."""
+    second: int
+    """Only the second right."""
+    none: int
+    """Both wrong."""
+
+
+def count_outcomes(searched: SearchedRuns, first: str, second: str) -> OutcomeCounts:
+    """Count the instances that both, only one, and none of two models got right."""
     with _Records(searched) as records:
         query = (
             f"WITH pairs AS (SELECT bool_or(share >= {HALF}) FILTER (model = ?) AS a, "  # noqa: S608 - our own number
@@ -367,8 +376,7 @@ def count_outcomes(searched: SearchedRuns, got: str, missed: str) -> tuple[int, 
             "SELECT count(*) FILTER (a AND b), count(*) FILTER (a AND NOT b), count(*) FILTER (b AND NOT a), "
             "count(*) FILTER (NOT a AND NOT b) FROM pairs"
         )
-        both, first, second, none = records.rows(query, [got, missed])[0]
-    return both, first, second, none
+        return OutcomeCounts(*records.rows(query, [first, second])[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,13 +396,12 @@ class SearchChoices:
 def read_choices(searched: SearchedRuns) -> SearchChoices:
     """Return the values that occur in the records, sorted."""
     with _Records(searched) as records:
-        groups = records.rows('SELECT DISTINCT "group" FROM records WHERE "group" <> \'\' ORDER BY 1', [])
-        codes = records.rows("SELECT DISTINCT failure_code FROM records WHERE failure_code IS NOT NULL ORDER BY 1", [])
         labels = {label for own in searched.options.values() for label in own.labels}
+        judged = "" if searched.counts_points else records.judged(list(searched.runs))
         return SearchChoices(
-            groups=[row[0] for row in groups],
-            failures=[row[0] for row in codes],
-            criteria=[] if searched.counts_points else records.criteria(),
+            groups=records.distinct("records", '"group"'),
+            failures=records.distinct("records", "failure_code"),
+            criteria=records.distinct(judged, "criterion") if judged else [],
             labels=sorted(labels) if len(labels) <= MOST_LABELS else [],
         )
 
@@ -437,6 +444,13 @@ MOST_LABELS = 26
 """Most different labels of options that a form offers."""
 
 
+_Where: TypeAlias = tuple[str, list[Any]]
+"""A condition in SQL with the values of its parameters."""
+
+_AMONG_IDS = "instance_id IN (SELECT unnest(?::VARCHAR[]))"
+"""Condition that an instance is one of a list."""
+
+
 class _Records:
     """A connection with the view `records`: one row per instance and model."""
 
@@ -468,6 +482,11 @@ class _Records:
         except duckdb.Error as error:
             raise _unreadable(self._searched, error) from error
 
+    def distinct(self, table: str, column: str) -> list[str]:
+        """Return the texts in a column, sorted, without the empty one."""
+        query = f"SELECT DISTINCT {column} FROM {table} WHERE {column} <> '' ORDER BY 1"  # noqa: S608 - our own names
+        return [row[0] for row in self.rows(query, [])]
+
     def instance_id(self, key: str) -> str | None:
         """Return the id of the instance with this key; None if no run has it."""
         digest = key.rpartition(SEPARATOR)[2]
@@ -482,7 +501,7 @@ class _Records:
         columns = ", ".join(["instance_id", "model", '"group"', "score", "share", "failure_code", *flags.values()])
         query = (
             f"SELECT {columns} FROM records "  # noqa: S608 - our own names
-            "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) ORDER BY instance_id"
+            f"WHERE {_AMONG_IDS} ORDER BY instance_id"
         )
         by_id = groupby(self.rows(query, [list(instance_ids)]), key=lambda row: row[0])
         found = {instance_id: list(own) for instance_id, own in by_id}
@@ -530,11 +549,12 @@ class _Records:
         counted = counted_models(self._searched, search)
         if search.show == "blank":
             self.find_blanks()
-        each, values = self._on_record(search, counted)
-        whole, more = self._on_instance(search)
+        each, whole = self._on_record(search, counted), self._on_instance(search)
+        on_record = " AND ".join(["true", *(sql for sql, _ in each)])
+        on_instance = " AND ".join([f"bool_or({on_record})", *(sql for sql, _ in whole)])
         judged, spread = "", "NULL"
         if "judges" in (search.show, search.sort):
-            table = self._judged([search.model] if search.model else counted)
+            table = self.judged([search.model] if search.model else counted)
             spreads = f"SELECT instance_id, max(spread) AS judges FROM {table} GROUP BY instance_id"  # noqa: S608
             judged, spread = f"LEFT JOIN ({spreads}) USING (instance_id)", "any_value(judges)"
         ranked, own = ("any_value(share) FILTER (model = ?)", [search.model]) if search.model else ("avg(share)", [])
@@ -545,45 +565,46 @@ class _Records:
             "count(share) FILTER (is_strong) AS n_strong, "
             f"coalesce(bool_or(share >= {HALF}) FILTER (is_strong), false) AS strong_right "
             f"FROM records {judged} WHERE model IN (SELECT unnest(?::VARCHAR[])) GROUP BY instance_id "
-            f"HAVING {' AND '.join([f'bool_or({each})', *whole])}) "
+            f"HAVING {on_instance}) "
             f"SELECT instance_id FROM found WHERE {_INSTANCE.get(search.show, 'true')} "
             f"ORDER BY {_ORDER[search.sort]}, position, instance_id"
         )
-        return [row[0] for row in self.rows(query, [*own, counted, *values, *more])]
+        values = [value for _, own_values in [*each, *whole] for value in own_values]
+        return [row[0] for row in self.rows(query, [*own, counted, *values])]
 
-    def _on_record(self, search: CaseSearch, counted: Sequence[str]) -> tuple[str, list[Any]]:
-        """Return the SQL condition on one record with its values."""
-        conditions: list[tuple[str, list[Any]]] = [("true", [])]
+    def _on_record(self, search: CaseSearch, counted: Sequence[str]) -> list[_Where]:
+        """Return the conditions on one record."""
+        found: list[_Where] = []
         if search.model:
-            conditions.append(("model = ?", [search.model]))
+            found.append(("model = ?", [search.model]))
         if search.show in _RECORD:
-            conditions.append((_RECORD[search.show], []))
+            found.append((_RECORD[search.show], []))
         if search.show == "only_wrong":
-            conditions.append((_RECORD["wrong"], []))
+            found.append((_RECORD["wrong"], []))
         if search.failure:
-            conditions.append(("failure_code = ?", [search.failure]))
+            found.append(("failure_code = ?", [search.failure]))
         if search.low is not None:
-            conditions.append(("score >= ?", [search.low]))
+            found.append(("score >= ?", [search.low]))
         if search.high is not None:
-            conditions.append(("score <= ?", [search.high]))
+            found.append(("score <= ?", [search.high]))
         if search.criterion or search.show == "criterion":
             pairs = self._low_judgments(counted, search.criterion, search.low_grade)
-            conditions.append(self._among("lows", pairs))
+            found.append(self._among("lows", pairs))
         if search.answer:
-            found = read_answers(self._runs(counted), self._searched.options)
+            answers = read_answers(self._runs(counted), self._searched.options)
             pairs = [
-                (model, name) for model, own in found.items() for name, said in own.items() if said == search.answer
+                (model, name) for model, own in answers.items() for name, said in own.items() if said == search.answer
             ]
-            conditions.append(self._among("chosen", pairs))
+            found.append(self._among("chosen", pairs))
         if search.text:
-            conditions.append(self._on_text(search))
-        return " AND ".join(sql for sql, _ in conditions), [value for _, values in conditions for value in values]
+            found.append(self._on_text(search))
+        return found
 
     def _runs(self, models: Sequence[str]) -> dict[str, Run]:
         return {model: self._searched.runs[model] for model in models}
 
-    def _among(self, table: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, list[Any]]:
-        """Return the SQL condition that model and instance are among these."""
+    def _among(self, table: str, pairs: Sequence[tuple[str, str]]) -> _Where:
+        """Return the condition that model and instance are among these."""
         self._fill(table, pairs)
         return f"row(model, instance_id) IN (SELECT row(model, instance_id) FROM {table})", []  # noqa: S608
 
@@ -598,13 +619,12 @@ class _Records:
     def texts(self, instance_ids: Sequence[str], models: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
         """Return all texts of these instances, the prompt first."""
         found: dict[str, list[tuple[str, str]]] = {name: [] for name in instance_ids}
-        chosen = "instance_id IN (SELECT unnest(?::VARCHAR[]))"
         for path in self._searched.prompts:
             if not path.is_file():
                 continue
             rows = self.rows(
                 f'SELECT instance_id, messages, choices, "references" FROM read_parquet({sql_path(path)}) '  # noqa: S608
-                f"WHERE {chosen}",
+                f"WHERE {_AMONG_IDS}",
                 [list(instance_ids)],
             )
             for name, messages, choices, references in rows:
@@ -613,7 +633,7 @@ class _Records:
                     found[name] += [("option", one) for one in json.loads(choices)]
                     found[name] += [("reference", one["text"]) for one in json.loads(references)]
         rows = self.rows(
-            f"SELECT instance_id, model, completion FROM records WHERE {chosen} AND completion IS NOT NULL "  # noqa: S608
+            f"SELECT instance_id, model, completion FROM records WHERE {_AMONG_IDS} AND completion IS NOT NULL "  # noqa: S608
             "AND model IN (SELECT unnest(?::VARCHAR[]))",
             [list(instance_ids), list(models)],
         )
@@ -622,32 +642,15 @@ class _Records:
             found[name].append((model, text))
         return found
 
-    def judge_findings(self, instance_ids: Sequence[str]) -> list[tuple[str, str, float | None, list[str]]]:
-        """Return model, instance, largest difference between judges, and the criteria that one of them graded low."""
-        return self.rows(
-            "SELECT model, instance_id, max(spread), coalesce(list(DISTINCT criterion) FILTER (is_low), []) "  # noqa: S608
-            f"FROM {self._judged(list(self._searched.runs))} WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) "
-            "GROUP BY ALL",
-            [list(instance_ids)],
-        )
-
     def find_blanks(self, instance_ids: Sequence[str] | None = None) -> None:
         """Find the completions without text, except for reasoning. `instance_ids`: None for all instances."""
-        chosen = "true" if instance_ids is None else "instance_id IN (SELECT unnest(?::VARCHAR[]))"
+        chosen = "true" if instance_ids is None else _AMONG_IDS
         rows = self.rows(
             f"SELECT model, instance_id, completion FROM records WHERE {chosen} AND completion IS NOT NULL "  # noqa: S608
             f"AND failure_code IS NULL AND regexp_matches(completion, {sql_text(_MAY_BE_BLANK)})",
             [] if instance_ids is None else [list(instance_ids)],
         )
         self._fill("blanks", [(model, name) for model, name, text in rows if not strip_reasoning(text).strip()])
-
-    def criteria(self) -> list[str]:
-        """Return the names of the criteria of all judgments."""
-        files = self._judged_files(list(self._searched.runs))
-        if not files:
-            return []
-        table = f"read_parquet([{', '.join(map(sql_path, files))}])"
-        return [row[0] for row in self.rows(f"SELECT DISTINCT criterion FROM {table} ORDER BY 1", [])]  # noqa: S608
 
     def criterion_grades(self, models: Sequence[str], most_cases: int) -> list[CriterionGrades]:
         """Return the grades of these models on each criterion, the worst mean first."""
@@ -685,7 +688,7 @@ class _Records:
             )
         return sorted(found, key=lambda one: worst + best - one.mean if one.lower_is_better else one.mean)
 
-    def _judged(self, models: Sequence[str], low_grade: float | None = None) -> str:
+    def judged(self, models: Sequence[str], low_grade: float | None = None) -> str:
         """Return the SQL table of the judgments of these models: one row for each model, instance and criterion.
 
         `spread` is the difference between judges as a share of the scale; `is_low` says whether one of them graded low.
@@ -721,7 +724,7 @@ class _Records:
     ) -> list[tuple[str, str]]:
         """Return model and instance of the completions that a judge graded low on a criterion; "" for any."""
         named, values = ("AND criterion = ?", [criterion]) if criterion else ("", [])
-        table = self._judged(models, low_grade)
+        table = self.judged(models, low_grade)
         query = f"SELECT DISTINCT model, instance_id FROM {table} WHERE is_low {named}"  # noqa: S608 - our own files
         return self.rows(query, values)
 
@@ -731,49 +734,43 @@ class _Records:
         turned = ", ".join(map(sql_text, result.lower_is_better)) or "''"
         return float(result.low), float(result.high), turned
 
-    def _on_text(self, search: CaseSearch) -> tuple[str, list[Any]]:
+    def _on_text(self, search: CaseSearch) -> _Where:
         pattern = re.escape(search.text)
-        alternatives: list[tuple[str, list[Any]]] = []
+        alternatives: list[_Where] = []
         if search.within != "prompt":
             alternatives.append(("coalesce(regexp_matches(completion, ?, 'i'), false)", [pattern]))
         if search.within == "all":
             alternatives.append(("regexp_matches(instance_id, ?, 'i')", [pattern]))
         if search.within != "completion":
             ids = list(ids_with_prompt_text(self._connection, self._searched.prompts, search.text))
-            alternatives.append(("instance_id IN (SELECT unnest(?::VARCHAR[]))", [ids]))
+            alternatives.append((_AMONG_IDS, [ids]))
         sql = " OR ".join(sql for sql, _ in alternatives)
         return f"({sql})", [value for _, values in alternatives for value in values]
 
-    def _on_instance(self, search: CaseSearch) -> tuple[list[str], list[Any]]:
-        """Return the SQL conditions on all records of an instance with their values."""
-        conditions: list[str] = []
-        values: list[Any] = []
-        if search.group is not None:
-            conditions.append('bool_or("group" = ?)')
-            values.append(search.group)
+    def _on_instance(self, search: CaseSearch) -> list[_Where]:
+        """Return the conditions on all records of an instance."""
+        found: list[_Where] = []
+        if search.group:
+            found.append(('bool_or("group" = ?)', [search.group]))
         if search.key:
-            conditions.append("instance_id IN (SELECT unnest(?::VARCHAR[]))")
-            values.append([name for name, own in self._searched.options.items() if search.key in own.correct])
+            options = self._searched.options.items()
+            found.append((_AMONG_IDS, [[name for name, own in options if search.key in own.correct]]))
         if search.tag or search.starred or search.noted:
-            conditions.append("instance_id IN (SELECT unnest(?::VARCHAR[]))")
-            values.append([name for name, own in self._searched.annotations.items() if search.notes(own)])
+            annotations = self._searched.annotations.items()
+            found.append((_AMONG_IDS, [[name for name, own in annotations if search.notes(own)]]))
         if search.better and search.than:
             share = "any_value(share) FILTER (model = ?)"
-            conditions.append(f"coalesce({share} - {share} > {LEAST_LEAD!r}, false)")
-            values += [search.better, search.than]
+            found.append((f"coalesce({share} - {share} > {LEAST_LEAD!r}, false)", [search.better, search.than]))
         if search.show == "changed":
             pair = [search.got, search.missed]
             right = f"bool_or(share >= {HALF}) FILTER (model = ?)"
-            conditions.append(f"coalesce({right} <> {right}, false) OR instance_id IN (SELECT unnest(?::VARCHAR[]))")
-            conditions[-1] = f"({conditions[-1]})"
             first, second = read_answers(self._runs(pair), self._searched.options).values()
-            values += [*pair, [name for name, said in first.items() if said != second.get(name, said)]]
-            return conditions, values
+            changed = [name for name, said in first.items() if said != second.get(name, said)]
+            return [*found, (f"(coalesce({right} <> {right}, false) OR {_AMONG_IDS})", [*pair, changed])]
         for model, comparison in ((search.got, ">="), (search.missed, "<")):
             if model:
-                conditions.append(f"coalesce(bool_or(share {comparison} {HALF}) FILTER (model = ?), false)")
-                values.append(model)
-        return conditions, values
+                found.append((f"coalesce(bool_or(share {comparison} {HALF}) FILTER (model = ?), false)", [model]))
+        return found
 
     def _make_view(self) -> None:
         """Create the view."""

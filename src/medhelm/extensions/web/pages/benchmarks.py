@@ -1,14 +1,15 @@
-"""The list of benchmarks by the taxonomy of medical work, and the page of one."""
+"""The list of benchmarks by the taxonomy of medical work, the page of one, and its evaluation card."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.benchmarks.catalog import own_folders
 from medhelm.domain import Access, Benchmark, Run, Taxonomy
@@ -19,25 +20,30 @@ from medhelm.errors import UserError
 from medhelm.extensions.web.benchmark_charts import benchmark_charts
 from medhelm.extensions.web.board_charts import ShadedTable, chart_file, chart_links
 from medhelm.extensions.web.marks import column_scale, interval_mark
-from medhelm.extensions.web.page import PageRequest, missing_page
-from medhelm.extensions.web.pages.leaderboard import Mark, marks_of
+from medhelm.extensions.web.page import Heading, PageRequest, missing_page, sorted_table
+from medhelm.extensions.web.pages.data_use import use_of
+from medhelm.extensions.web.pages.leaderboard import Mark, ShownScore, marks_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of, damaged_json
 from medhelm.extensions.web.slices import benchmark_slices
-from medhelm.extensions.web.sorting import Heading, sorted_table
 from medhelm.io.http.pages import Download, Page, PageNotFound, json_download
+from medhelm.results import card_view
+from medhelm.results.card import card_of
 from medhelm.results.catalog import BenchmarkCoverage, coverage, data_in_words, evaluated, evaluated_in_words
 from medhelm.results.comparable import BASELINE
+from medhelm.results.export import ExportSelection
 from medhelm.results.formats.drawing import Chart, LinearScale
 from medhelm.results.formats.fields import Field, fields_json, schema_of
 from medhelm.results.formats.studies import study_line
-from medhelm.results.formats.tables import decimal, score_decimals, with_minus
+from medhelm.results.formats.tables import score_decimals
 from medhelm.results.leaderboard import LeaderboardInputs
-from medhelm.results.leaderboard_view import as_json, count_instances
+from medhelm.results.leaderboard_view import as_json
+from medhelm.results.options import BoardOptions, DocumentOptions
 from medhelm.results.published.boards import known_error_remarks
 from medhelm.results.runs.criteria import board_with_criteria, means_on
 from medhelm.results.runs.slices_view import GAP_IN_WORDS
 from medhelm.results.runs.slices_view import as_json as slices_as_json
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.store import Store, stored_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +122,11 @@ def _count_run(places: Sequence[Sequence[BenchmarkCoverage]], models: Counter[st
     return sum(models[name] > 0 for name in names), len(names)
 
 
-def _whole_size(site: Site, name: str) -> int | None:
-    """Return the number of cases of a run without a limit; None if there is none."""
-    return max((run.n for run in _runs(site, name).values() if not run.settings.get("limit")), default=None)
-
-
-def _most_cases(site: Site, name: str) -> int | None:
-    """Return the number of cases of the largest run; None if there is no run."""
-    return max((run.n for run in _runs(site, name).values()), default=None)
+def _data_in_words(site: Site, definition: Benchmark) -> str:
+    """Return how many cases the data has, by the largest run without a limit, and how many were run."""
+    runs = _runs(site, definition.name).values()
+    whole = max((run.n for run in runs if not run.settings.get("limit")), default=None)
+    return data_in_words(definition, whole, max((run.n for run in runs), default=None))
 
 
 def json_list(site: Site, request: PageRequest) -> Download:
@@ -199,7 +202,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "column": column,
         "shows_text": shows_text,
         "access": site.access_of(name),
-        "instances": data_in_words(definition, _whole_size(site, name), _most_cases(site, name)) if definition else "",
+        "instances": _data_in_words(site, definition) if definition else "",
         "metric": _metric_description(column, definition),
         "problems": known_problems(name, definition),
         "table": sorted_table(
@@ -278,24 +281,16 @@ def _columns(site: Site) -> Sequence[Column]:
 
 def _runs(site: Site, name: str) -> dict[str, Run]:
     """Return the runs that count: model -> run."""
-    try:
-        return {model: run for (model, benchmark), run in site.inputs().runs.items() if benchmark == name}
-    except UserError:
-        return {}
+    found = _inputs(site)
+    return {model: run for (model, benchmark), run in found.runs.items() if benchmark == name} if found else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelScore:
+class ModelScore(ShownScore):
     """One model in the table of a benchmark."""
 
     row: Row
     """Its row on the leaderboard of the benchmark."""
-    cell: Cell
-    """Its score."""
-    column: Column
-    """The benchmark."""
-    run: Run | None
-    """The run behind it; None for published scores."""
     is_baseline: bool
     """True for a baseline that is not ranked."""
 
@@ -305,19 +300,9 @@ class ModelScore:
         return marks_of(self.row, [self.run] if self.run else [])
 
     @property
-    def n(self) -> int:
-        """Instances, with and without a score."""
-        return count_instances(self.cell)
-
-    @property
     def no_answer(self) -> str:
         """Completions without a readable answer, in words; empty if there are none."""
         return (no_answer_text(self.run) if self.run else None) or ""
-
-    def end(self, which: str) -> str:
-        """Return an end of the interval; empty without one. `which`: `low` or `high`."""
-        found = self.cell.estimate
-        return with_minus(decimal(getattr(found, which), score_decimals(self.column)) or "") if found else ""
 
     def picture(self, scale: LinearScale) -> Markup:
         """Return the interval on the scale of the table."""
@@ -427,3 +412,64 @@ def _charts(site: Site, board: Leaderboard | None) -> Mapping[str, Callable[[], 
     if not any(run.groups for run in runs) or not site.shows_text_of(column.benchmark):
         del shown["subgroups"]
     return shown
+
+
+# --- evaluation card --------------------------------------------------------------------------------------------------
+# The card of one benchmark, as `medhelm export card` writes it.
+
+
+def card_page(site: Site, request: PageRequest) -> Page:
+    """Return the card, what is known to be wrong first."""
+    name = request.text("benchmark")
+    board, card = benchmark_card(site, name)
+    definition = site.definitions.get(name)
+    front = dict(card_view.front_sections(card))
+    title = board.columns[0].title
+    values = {
+        "name": name,
+        "heading": title,
+        "definition": definition,
+        "data_address": data_address(definition) if definition else "",
+        "problems": [*known_problems(name, definition), *front.pop("Limitations", ())],
+        "card": card,
+        "byline": card_view.byline(card),
+        "front": front,
+        "tables": card_view.tables(card),
+        "sections": card_view.sections(card),
+        "places": card_view.places(card),
+    }
+    return Page(template="benchmark_card.html", title=f"{title}: card", values=values)
+
+
+def card_json(site: Site, request: PageRequest) -> Download:
+    """Return the card as JSON, with the keys of `medhelm export card`."""
+    name = request.text("benchmark")
+    return json_download(card_view.as_json(benchmark_card(site, name)[1]), f"{name}-card")
+
+
+def benchmark_card(site: Site, name: str) -> tuple[Leaderboard, card_view.Card]:
+    """Return the leaderboard of a benchmark and its card, from memory where they were made before.
+
+    Raises: PageNotFound without a run on the benchmark.
+    """
+
+    def make() -> tuple[Leaderboard, card_view.Card]:
+        board = _board(site, name)
+        if board is None:
+            raise PageNotFound(f"The store has no run on `{name[:80]}`. A card shows the results of runs.")
+        finished = site.inputs()
+        runs = {key: run for key, run in finished.runs.items() if key[1] == name}
+        first = next(iter(runs.values()))
+        selection = ExportSelection(
+            store=Store(stored_folder(first).parents[2]),
+            runs=list(runs.values()),
+            counted=runs,
+            tier=finished.tier,
+            remarks=(),
+            left_out=board.left_out,
+        )
+        options = BoardOptions(rule=site.rule, tier=finished.tier, wanted=site.wanted)
+        about = DocumentOptions(date=datetime.now(UTC).date().isoformat())
+        return board, card_of(selection, board, site.definitions, options, about, use_of(site, with_names=False))
+
+    return site.keep(("card", name), make)

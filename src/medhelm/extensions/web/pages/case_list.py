@@ -1,10 +1,11 @@
-"""The list of the cases of a benchmark: a search and the instances that it finds."""
+"""The list of the cases of a benchmark: a search and the instances that it finds; in a static site, their index."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from medhelm.domain import Rule, Tier
@@ -21,15 +22,24 @@ from medhelm.extensions.web.cases.listing import (
     cut_text,
     find_cases,
     instructive_cases,
-    list_choices,
     locate_case,
     outcome_mark,
 )
-from medhelm.extensions.web.cases.search import CaseSearch, SearchChoices, search_cases
-from medhelm.extensions.web.page import MOST_PAGES, PageRequest
+from medhelm.extensions.web.cases.search import (
+    SEARCH_PARAMETERS,
+    CaseSearch,
+    CompletionGrades,
+    SearchChoices,
+    read_choices,
+    read_judge_findings,
+    read_texts,
+    search_cases,
+)
+from medhelm.extensions.web.page import MOST_PAGES, Condition, PageRequest
 from medhelm.extensions.web.site import Site
 from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download
 from medhelm.results.formats.fields import NUMBER, STRING, Field, fields_json, map_of, schema_of
+from medhelm.results.formats.tables import printable
 
 T = TypeVar("T")
 
@@ -68,28 +78,6 @@ SORTED = {
 WITHIN = {"all": "prompts, completions, ids", "prompt": "prompts", "completion": "completions"}
 """Texts that are searched -> their name in the form."""
 
-CHIPS = {
-    "text": "text: {}",
-    "within": "in {}",
-    "model": "completions of {}",
-    "show": "{}",
-    "failure": "failure: {}",
-    "group": "group: {}",
-    "low": "score from {}",
-    "high": "score to {}",
-    "got": "right: {}",
-    "missed": "wrong: {}",
-    "better": "{}",
-    "criterion": "low on {}",
-    "answer": "chose {}",
-    "key": "key is {}",
-    "tag": "tag: {}",
-    "starred": "with a star",
-    "noted": "with a note",
-    "with_baselines": "with baselines",
-}
-"""Parameter -> its condition in words."""
-
 MOST_COLUMNS = 24
 """Most models with a column in the list."""
 
@@ -103,7 +91,7 @@ def page(site: Site, request: PageRequest) -> Page:
     if not site.shows_text_of(benchmark) or request.most_cases == 0:
         values = {"benchmark": benchmark, "is_public": site.shows_text_of(benchmark)}
         return Page(template="cases_left_out.html", title=f"Cases of {benchmark}", values=values)
-    cases = open_text(site, request)
+    cases = open_text(site, benchmark)
     choices = choices_of(site, cases)
     problems: list[UserError] = []
     search = read_search(cases, request, choices, problems)
@@ -199,36 +187,24 @@ def why_impossible(cases: BenchmarkCases, search: CaseSearch, choices: SearchCho
     return [reason for reason, holds in reasons.items() if holds]
 
 
-@dataclass(frozen=True, slots=True)
-class SearchCondition:
-    """One condition of a search."""
-
-    text: str
-    """The condition in words."""
-    name: str
-    """Parameter of the URL."""
-    without: str
-    """URL of the same search without it."""
-
-
-def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[str, str]) -> list[SearchCondition]:
+def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[str, str]) -> list[Condition]:
     """Return the conditions of a search. `shown`: names of the filters."""
     words = {**parameters, "show": {**SHOWN, **shown}.get(parameters.get("show", ""), "")}
     words["better"] = f"{parameters.get('better', 'any model')} better than {parameters.get('than', 'any model')}"
     removed = {one: {one, "than"} if one == "better" else {one} for one in parameters}  # one condition of two models
     rest = {one: {key: parameters[key] for key in parameters if key not in removed[one]} for one in parameters}
     return [
-        SearchCondition(
-            cut_text(text.format(words[name]), 80), name, request.links.to("cases", {**request.parts, **rest[name]})
+        Condition(
+            cut_text(own["words"].format(words[name]), 80),
+            request.links.to("cases", {**request.parts, **rest[name]}),
+            name,
         )
-        for name, text in CHIPS.items()
-        if name in parameters
+        for name, own in SEARCH_PARAMETERS.items()
+        if name in parameters and own["words"]
     ]
 
 
-def _easier(
-    cases: BenchmarkCases, search: CaseSearch, chips: Sequence[SearchCondition]
-) -> list[tuple[SearchCondition, int]]:
+def _easier(cases: BenchmarkCases, search: CaseSearch, chips: Sequence[Condition]) -> list[tuple[Condition, int]]:
     """Return the conditions of a search that found nothing, and what the others find without one of them."""
     found = []
     for chip in chips if len(chips) > 1 else ():
@@ -251,7 +227,7 @@ def some_models(cases: BenchmarkCases, wanted: Sequence[str], most: int) -> list
 
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same page of the list as JSON."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     search = read_search(cases, request)
     found = _find_page(site, cases, search, request)
     content = {
@@ -288,9 +264,8 @@ ITEM: list[Field[CaseListItem]] = [
 """An instance in the list. Baselines count in the numbers only if they were asked for."""
 
 
-def open_text(site: Site, request: PageRequest) -> BenchmarkCases:
+def open_text(site: Site, benchmark: str) -> BenchmarkCases:
     """Open the cases of a benchmark whose texts may be shown. Raises: PageNotFound if they may not."""
-    benchmark = request.text("benchmark")
     if not site.shows_text_of(benchmark):
         raise PageNotFound(f"Texts of `{benchmark[:80]}` are left out, because its data is not public.")
     return opened(site, benchmark)
@@ -308,7 +283,7 @@ def opened(site: Site, benchmark: str) -> BenchmarkCases:
 
 def choices_of(site: Site, cases: BenchmarkCases) -> SearchChoices:
     """Return the values that the fields of the form offer."""
-    return site.keep(("choices of cases", cases.benchmark), lambda: list_choices(cases))
+    return site.keep(("choices of cases", cases.benchmark), lambda: read_choices(cases.searched))
 
 
 def read_search(
@@ -323,7 +298,7 @@ def read_search(
     valid; None raises BadParameter, or PageNotFound for unknown names.
     """
     if choices is None and any(map(request.text, ("group", "failure", "criterion", "answer", "key"))):
-        choices = list_choices(cases)
+        choices = read_choices(cases.searched)
     known = choices or SearchChoices(groups=(), failures=(), criteria=(), labels=())
 
     def checked(read: Callable[..., T], name: str, *arguments: Any, default: T) -> T:
@@ -349,7 +324,7 @@ def read_search(
     for name in ("with_baselines", "starred", "noted"):
         chosen[name] = checked(request.choice, name, ("1",), "", default="") == "1"
     return CaseSearch(
-        **{**chosen, "group": chosen["group"] or None},
+        **chosen,
         text=checked(request.text, "text", default=""),
         tag=checked(request.text, "tag", default=""),
         low=checked(lambda name: _score(request, name), "low", default=None),
@@ -418,3 +393,71 @@ def _score(request: PageRequest, name: str) -> float | None:
     if not math.isfinite(found):
         raise BadParameter(f"The parameter `{name}` is `{text[:80]}`. Use a number such as 0.5.")
     return found
+
+
+# --- index of a static list -------------------------------------------------------------------------------------------
+# The cases as data for the script of a static list, which searches, filters and sorts them in the browser.
+#
+# A file opened from disk cannot fetch another one, so the data is in scripts that add to one global list. The server
+# does not send them: it searches itself, and another site could run such a script.
+
+
+MOST_TEXT = 2_000
+"""Characters of a prompt that can be searched."""
+
+
+def index_script(site: Site, request: PageRequest) -> Download:
+    """Return one file. Raises: PageNotFound on the server, and for texts that may not be shown."""
+    if not request.is_static:
+        raise PageNotFound("Only the files of `medhelm export site` have an index of cases.")
+    cases = open_text(site, request.text("benchmark"))
+    number = int(request.text("part").removesuffix(".js"))
+    ids = exported_cases(site, cases, request.most_cases)[(number - 1) * CHUNK : number * CHUNK]
+    models = cases.models[:MOST_COLUMNS]
+    baselines = set(cases.models) - set(cases.searched.contestants)
+    findings = read_judge_findings(cases.searched, ids)
+    prompts = read_texts(cases.searched, ids, [])
+    content: dict[str, Any] = {
+        "models": models,
+        "baselines": [model in baselines for model in models],
+        "strong": [model in cases.searched.strong for model in models],
+        "graded": is_graded(cases),
+        "cases": [
+            {
+                **_entry(cases, item, models, findings),
+                "url": request.links.to("case", {"benchmark": cases.benchmark, "case": item.key}),
+                "text": " ".join(text for _, text in prompts[item.row.instance_id])[:MOST_TEXT],
+            }
+            for item in case_items(cases, CaseSearch(), ids)
+        ],
+    }
+    text = json.dumps(content, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
+    code = f"(window.medhelmCases = window.medhelmCases || []).push([document.currentScript.src, {text}]);\n"
+    return Download(content=code.encode(), media_type="text/javascript", file_name=f"{number}.js")
+
+
+def _entry(
+    cases: BenchmarkCases,
+    item: CaseListItem,
+    models: Sequence[str],
+    findings: dict[tuple[str, str], CompletionGrades],
+) -> dict[str, Any]:
+    """Return what the script needs of one case: values by model are in the order of the models."""
+    row, name = item.row, item.row.instance_id
+    judged = [findings.get((model, name)) for model in models]
+    return {
+        "id": name,
+        "name": printable(name),
+        "group": row.group,
+        "excerpt": item.excerpt,
+        "correct": list(item.correct),
+        "marks": [[one.text, one.kind, one.title] for one in outcome_marks(cases, item, models)],
+        "has": [model in row.scores for model in models],
+        "shares": [row.shares.get(model) for model in models],
+        "scores": [row.scores.get(model) for model in models],
+        "failures": [row.failures.get(model, "") for model in models],
+        "flags": [list(row.flags.get(model, ())) for model in models],
+        "answers": [item.answers.get(model) for model in models],
+        "low": [list(one.low) if one else [] for one in judged],
+        "spread": [one.spread if one else None for one in judged],
+    }

@@ -1,31 +1,33 @@
-"""One case: an instance with every model's completion, scores and judgments."""
+"""One case: an instance with every model's completion, scores and judgments, and the notes that people add."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from medhelm.benchmarks.prompt_parts import PromptPart, prompt_parts
-from medhelm.domain import Benchmark
+from medhelm.domain import Benchmark, Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed
 from medhelm.errors import UserError
-from medhelm.extensions.web.cases.case import Case, case_models, find_case, without_addresses
+from medhelm.extensions.web.cases.case import BenchmarkCases, Case, case_models, find_case, without_addresses
 from medhelm.extensions.web.cases.search import CaseSearch
-from medhelm.extensions.web.cases.text_pieces import LEAST_LONG, TextBox, make_box
 from medhelm.extensions.web.cases.view import (
+    LEAST_LONG,
     ShownCompletion,
     ShownText,
+    TextBox,
     common_failures,
     compared_texts,
     criterion_texts,
+    make_box,
     option_rows,
     shown_completion,
     shown_text,
     without_option,
 )
-from medhelm.extensions.web.page import PageRequest
+from medhelm.extensions.web.page import Destination, PageRequest
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,
     SHOWN,
@@ -37,9 +39,19 @@ from medhelm.extensions.web.pages.case_list import (
     some_models,
 )
 from medhelm.extensions.web.site import Site
-from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download, text_download, url_key
+from medhelm.io.http.pages import (
+    BadParameter,
+    Download,
+    Page,
+    PageNotFound,
+    check_query,
+    json_download,
+    text_download,
+    url_key,
+)
 from medhelm.results.formats.fields import fields_json, plain_json
-from medhelm.storage.annotations import Annotation
+from medhelm.storage.annotations import Annotation, add_annotation, new_annotation, remove_annotations
+from medhelm.storage.store import Store, stored_folder
 
 MOST_COMPLETIONS = 60
 """Most completions on the page."""
@@ -62,7 +74,7 @@ VIEWS = {"rendered": "Rendered", "source": "Source"}
 
 def case_page(site: Site, request: PageRequest) -> Page:
     """Return the page of one case."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     search = read_search(cases, request)
     first, second = request.known_name("a", cases.runs), request.known_name("b", [*cases.runs, REFERENCE])
     wanted = [name for name in (first, second, *search.models) if name in cases.runs]
@@ -194,7 +206,7 @@ def case_or_list(site: Site, request: PageRequest) -> Page:
 
 def json_case(site: Site, request: PageRequest) -> Download:
     """Return the same case as JSON, with whole texts."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     case = find_case(cases, request.text("case"))
     content = {**fields_json(CONDITIONS, cases), **plain_json(case)}
     return json_download(content, f"{cases.benchmark}-{case.key}")
@@ -202,7 +214,7 @@ def json_case(site: Site, request: PageRequest) -> Download:
 
 def completion_text(site: Site, request: PageRequest) -> Download:
     """Return the whole completion of one model as plain text."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     model = case_models(cases).get(request.text("model"), "")
     case = find_case(cases, request.text("case"), models=[model])
     for one in case.completions:
@@ -213,10 +225,78 @@ def completion_text(site: Site, request: PageRequest) -> Download:
 
 def prompt_text(site: Site, request: PageRequest) -> Download:
     """Return the whole prompt and all references of a case as plain text."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     case = find_case(cases, request.text("case"), models=[])
     if case.problem:
         raise PageNotFound(case.problem)
     parts = [f"--- {one['role']}\n{one['content']}" for one in case.messages]
     parts += [f"--- {'correct' if one['correct'] else 'incorrect'} reference\n{one['text']}" for one in case.references]
     return text_download("\n\n".join(parts) + "\n", f"{cases.benchmark}-{case.key}-prompt", "txt")
+
+
+# --- notes, tags and stars --------------------------------------------------------------------------------------------
+# Actions: add one to a case or an answer, and remove one.
+
+
+NOTES = "notes"
+"""Id of the list of notes on the page of a case."""
+
+
+def add_note(site: Site, parts: Mapping[str, str], form: Mapping[str, Sequence[str]]) -> Destination:
+    """Add what a form holds. Raises: BadParameter for an empty or too long annotation; PageNotFound; StoreError."""
+    cases = open_text(site, parts["benchmark"])
+    instance_id = find_case(cases, parts["case"], models=[]).instance_id
+    run, model = _annotated(cases, _field(form, "model"))
+    try:
+        made = new_annotation(
+            cases.benchmark,
+            instance_id,
+            model=model,
+            author=_field(form, "author"),
+            note=_field(form, "note"),
+            tags=[*form.get("tag", ()), *_field(form, "tags").split(",")],
+            is_starred=bool(_field(form, "starred")),
+        )
+    except UserError as error:
+        raise BadParameter(str(error)) from None
+    add_annotation(_store_of(run), made)
+    return _destination(parts, form, made.author)
+
+
+def remove_note(site: Site, parts: Mapping[str, str], form: Mapping[str, Sequence[str]]) -> Destination:
+    """Remove an annotation of a case. Raises: PageNotFound if there is none of this id; StoreError."""
+    cases = open_text(site, parts["benchmark"])
+    instance_id = find_case(cases, parts["case"], models=[]).instance_id
+    meant = (cases.benchmark, instance_id, parts["annotation"])
+    stores = dict.fromkeys(map(_store_of, cases.runs.values()))
+    n = sum(
+        remove_annotations(store, lambda one: (one.benchmark, one.instance_id, one.id) == meant) for store in stores
+    )
+    if not n:
+        raise PageNotFound("This note is not in the store. It may have been removed in the meantime.")
+    return _destination(parts, form, "")
+
+
+def _annotated(cases: BenchmarkCases, key: str) -> tuple[Run, str]:
+    """Return the run of the model with this key and its name; without a key, the first run and no name."""
+    if not key:
+        return next(iter(cases.runs.values())), ""
+    if (model := case_models(cases).get(key)) is None:
+        raise PageNotFound(f"No model has the key `{key[:80]}` in this benchmark.")
+    return cases.runs[model], cases.runs[model].model
+
+
+def _store_of(run: Run) -> Store:
+    return Store(stored_folder(run).parents[2])
+
+
+def _field(form: Mapping[str, Sequence[str]], name: str) -> str:
+    return next(iter(form.get(name, ())), "")
+
+
+def _destination(parts: Mapping[str, str], form: Mapping[str, Sequence[str]], author: str) -> Destination:
+    """Return the page that the form was on, with the name of its author in the form."""
+    query = check_query(parse_qsl(_field(form, "query")))
+    kept = {name: values for name, values in query.items() if name not in parts}
+    parameters = {**kept, **({"author": author} if author else {}), "benchmark": parts["benchmark"]}
+    return Destination(route="case", parameters={**parameters, "case": parts["case"]}, fragment=NOTES)

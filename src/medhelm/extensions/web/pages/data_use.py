@@ -40,7 +40,9 @@ def page(site: Site, request: PageRequest) -> Page:
         "log_headers": log_headers,
         "logs": logs,
         "numeric": ("Requests", "Sent", "Commands", "Entries"),
-        "title_of": lambda names: [(name, _title(site, found, name)) for name in names.split(", ") if name],
+        "title_of": lambda names: [
+            (name, found.titles.get(name) or site.title_of(name)) for name in names.split(", ") if name
+        ],
     }
     return Page(template="data_use.html", title="Where data went", values=values)
 
@@ -56,12 +58,6 @@ def use_of(site: Site, *, with_names: bool) -> DataUse:
     logs = [store / "audit.jsonl" for store in site.stores]
     sizes = tuple(log.stat().st_size if log.exists() else -1 for log in logs)
     return site.keep(("data use", with_names, sizes), lambda: data_use(site.stores, with_names=with_names))
-
-
-def _title(site: Site, found: DataUse, name: str) -> str:
-    """Return the title of a benchmark; that of its definition if no run of it is stored yet."""
-    known = site.definitions.get(name)
-    return found.titles.get(name) or (known.title if known else name)
 
 
 def _closed(site: Site, one: SentRequests) -> bool:

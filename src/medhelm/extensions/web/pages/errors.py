@@ -32,7 +32,9 @@ from medhelm.results.formats.fields import (
     Field,
     fields_json,
     fields_schema,
+    list_field,
     list_of,
+    object_field,
     plain_json,
     schema_of,
     select_fields,
@@ -130,13 +132,13 @@ def errors_of(site: Site, cases: BenchmarkCases) -> BenchmarkErrors:
 
 def json_(site: Site, request: PageRequest) -> Download:
     """Return the same as JSON."""
-    cases = open_text(site, request)
+    cases = open_text(site, request.text("benchmark"))
     content = {**fields_json(CONDITIONS, cases), **fields_json(FIELDS, errors_of(site, cases))}
     return json_download(content, f"{cases.benchmark}-errors")
 
 
 SUSPECT: list[Field[SuspectKey]] = [
-    Field("case", lambda one: fields_json(ITEM, one.item), kind="object", schema=fields_schema(ITEM)),
+    object_field("case", ITEM, lambda one: one.item),
     Field("said", lambda one: one.said, kind="text"),
     Field("n_said", lambda one: one.n_said, kind="whole number"),
 ]
@@ -151,10 +153,8 @@ FIELDS: list[Field[BenchmarkErrors]] = [
     Field("letters", lambda found: plain_json(found.letters), kind="object", schema=list_of(schema_of(LabelCount))),
     Field("reasons", lambda found: plain_json(found.reasons), kind="object", schema=list_of(schema_of(ErrorCount))),
     Field("n_suspects", lambda found: found.n_suspects, kind="whole number"),
-    Field("suspects", lambda found: [fields_json(SUSPECT, one) for one in found.suspects], kind="object",
-          schema=list_of(fields_schema(SUSPECT))),
-    Field("hardest", lambda found: [fields_json(ITEM, one) for one in found.hardest], kind="object",
-          schema=list_of(fields_schema(ITEM))),
+    list_field("suspects", SUSPECT, lambda found: found.suspects),
+    list_field("hardest", ITEM, lambda found: found.hardest),
     Field("criteria", lambda found: plain_json(found.criteria), kind="object",
           schema=list_of(schema_of(CriterionGrades))),
     Field("measured", lambda found: found.measured and fields_json(JSON_FIELDS, found.measured), kind="object",

@@ -58,7 +58,7 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
     analysis = _analysis(site, name)
     if definition is None and analysis is None and not any(run.benchmark == name for run in site.runs()):
         raise PageNotFound(f"The benchmark `{name[:80]}` does not exist. The page Benchmarks lists all.")
-    title = analysis.benchmarks[0].title if analysis else definition.title if definition else name
+    title = analysis.benchmarks[0].title if analysis else site.title_of(name)
     values: dict[str, object] = {"analysis": analysis, "name": name, "shows_text": site.shows_text_of(name)}
     values["clinicians"] = _clinicians(site, name)
     values["was_judged"] = any(run.jury_result for run in site.runs() if run.benchmark == name)
@@ -123,7 +123,6 @@ def _clinicians(site: Site, benchmark: str = "") -> dict[str, object] | None:
 
 def _numbers(own: JurySummary) -> dict[str, object]:
     """Return what both pages show of a jury."""
-    tallies = [judge.tally for judge in own.judges]
     tables = page_tables(own)
     if own.ranking and not any(panel.swaps for panel in own.ranking.panels):
         del tables["ranking"]  # a sentence says so
@@ -132,13 +131,19 @@ def _numbers(own: JurySummary) -> dict[str, object]:
         "summary": own,
         "n_models": len(own.models) - n_baselines,
         "n_baselines": n_baselines,
-        "n_judgments": sum(tally.expected - tally.failed for tally in tallies),
-        "n_missing": sum(tally.failed for tally in tallies),
+        **_judgments(own),
         "tables": {name: _cells(table) for name, table in tables.items()},
-        "codes": explain_codes(sorted({code for tally in tallies for code in tally.failures})),
+        "codes": explain_codes(sorted({code for judge in own.judges for code in judge.tally.failures})),
         "headings": TITLES,
         "reading": READING,
     }
+
+
+def _judgments(own: JurySummary) -> dict[str, object]:
+    """Return the number of judgments of a jury, and of those that are missing."""
+    tallies = [judge.tally for judge in own.judges]
+    n_missing = sum(tally.failed for tally in tallies)
+    return {"n_judgments": sum(tally.expected for tally in tallies) - n_missing, "n_missing": n_missing}
 
 
 def _cells(table: Table) -> tuple[list[tuple[str, bool]], list[list[Cell]]]:
@@ -169,13 +174,11 @@ def _minus(text: str) -> str:
 
 def _benchmark_row(own: JurySummary, analysis: JuryAnalysis) -> dict[str, object]:
     """Return the numbers of one benchmark for the page of all."""
-    tallies = [judge.tally for judge in own.judges]
     together = next((part for part in own.agreement if part.on == "score"), None)
     return {
         "summary": own,
         "judges": [judge.judge for judge in own.judges],
-        "n_judgments": sum(tally.expected - tally.failed for tally in tallies),
-        "n_missing": sum(tally.failed for tally in tallies),
+        **_judgments(own),
         "alpha": together.alpha if together else None,
         "one_judge": own.one_judge,
         "n_injections": sum(one.n_flagged for one in analysis.injection_effects if one.benchmark == own.benchmark),

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from medhelm.analysis.comparison.paired_differences import PairedDifference
 from medhelm.analysis.comparison.pairs import ComparedBenchmark, Comparison
 from medhelm.analysis.comparison.significance import LEVEL
-from medhelm.analysis.leaderboard.cells import DECIMALS, Cell, align
+from medhelm.analysis.leaderboard.cells import DECIMALS, Cell, Column, align
 from medhelm.analysis.leaderboard.findings import measured_on
 from medhelm.analysis.leaderboard.rows import head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
@@ -30,9 +30,9 @@ from medhelm.extensions.web.board_charts import (
     heat_map,
 )
 from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
-from medhelm.extensions.web.page import PageRequest
+from medhelm.extensions.web.page import Condition, Heading, PageRequest, sorted_table
+from medhelm.extensions.web.pages.reference import has_sections
 from medhelm.extensions.web.pages.running import start_page
-from medhelm.extensions.web.pages.sections import has_sections
 from medhelm.extensions.web.site import (
     PARAMETERS,
     BoardSelection,
@@ -45,7 +45,6 @@ from medhelm.extensions.web.site import (
     selected_inputs,
     selection_of,
 )
-from medhelm.extensions.web.sorting import Heading, sorted_table
 from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download, text_download
 from medhelm.results import comparison as comparison_report
 from medhelm.results import leaderboard_view as report
@@ -54,7 +53,7 @@ from medhelm.results.comparison import compare_inputs
 from medhelm.results.formats.charts import cost_chart, cost_points
 from medhelm.results.formats.drawing import Chart, LinearScale
 from medhelm.results.formats.fields import Field, PageColumn
-from medhelm.results.formats.tables import data_text, decimal, score_decimals
+from medhelm.results.formats.tables import data_text, decimal, score_decimals, with_minus
 from medhelm.results.leaderboard_view import count_instances, page_columns
 from medhelm.results.published.boards import published_cells
 
@@ -84,6 +83,33 @@ class Mark:
     """Shown text."""
     title: str
     """Its meaning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownScore:
+    """The score of one model on one benchmark, on the pages of either."""
+
+    column: Column
+    """The benchmark."""
+    cell: Cell
+    """The score."""
+    run: Run | None
+    """The run behind it; None for published scores."""
+
+    @property
+    def places(self) -> int:
+        """Decimals of the score."""
+        return score_decimals(self.column)
+
+    @property
+    def n(self) -> int:
+        """Instances, with and without a score."""
+        return count_instances(self.cell)
+
+    def end(self, which: str) -> str:
+        """Return an end of the interval; empty without one. `which`: `low` or `high`."""
+        found = self.cell.estimate
+        return with_minus(decimal(getattr(found, which), self.places) or "") if found else ""
 
 
 PUBLISHED = Mark(text=f"{report.PUBLISHED} published", title="Published scores, not measured here.")
@@ -128,16 +154,6 @@ def _ends(values: Iterable[float | None]) -> Sequence[float]:
     """Return the lowest and the highest of the values that are known."""
     known = [one for one in values if one is not None]
     return [min(known), max(known)] if known else ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveFilter:
-    """An active filter."""
-
-    text: str
-    """Its meaning."""
-    without: str
-    """Address of the page without it."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -250,16 +266,16 @@ def named(rows: Sequence[Row], name: str) -> list[Row]:
     return [row for row in rows if name.lower() in row.model.lower()]
 
 
-def _chips(request: PageRequest, choices: Sequence[Choice], name: str) -> list[ActiveFilter]:
+def _chips(request: PageRequest, choices: Sequence[Choice], name: str) -> list[Condition]:
     """Return the active filters. Without a choice of results all others are removed too: they may not apply there."""
     chips = []
     for one in choices:
         if one.value:
             removed = [*PARAMETERS, one.name] if one.name == "results" else [one.name]
             without = request.here(**dict.fromkeys([*removed, "page"]))
-            chips.append(ActiveFilter(text=f"{one.label}: {one.title}", without=without))
+            chips.append(Condition(text=f"{one.label}: {one.title}", without=without))
     if name:
-        chips.append(ActiveFilter(text=f"Model name contains “{name}”", without=request.here(model=None, page=None)))
+        chips.append(Condition(text=f"Model name contains “{name}”", without=request.here(model=None, page=None)))
     return chips
 
 
@@ -544,20 +560,23 @@ def _compared(board: Leaderboard) -> Iterator[tuple[str, str]]:
 
 def compare_csv(site: Site, request: PageRequest) -> Download:
     """Return the comparison as CSV."""
-    found = _comparison(site, request, request.text("a"), request.text("b"))
-    return text_download(comparison_report.to_table(found, "csv"), "comparison", "csv")
+    return text_download(comparison_report.to_table(_wanted_comparison(site, request), "csv"), "comparison", "csv")
 
 
 def compare_json(site: Site, request: PageRequest) -> Download:
     """Return the comparison as JSON, with the keys of `medhelm compare A B --json`."""
-    found = _comparison(site, request, request.text("a"), request.text("b"))
-    return json_download(comparison_report.as_json(found), "comparison")
+    return json_download(comparison_report.as_json(_wanted_comparison(site, request)), "comparison")
 
 
 def compare_chart(site: Site, request: PageRequest) -> Download:
     """Return the chart of the differences as a file."""
-    found = _comparison(site, request, request.text("a"), request.text("b"))
+    found = _wanted_comparison(site, request)
     return chart_file(request.text("chart"), {"differences": lambda: differences_chart(found)})
+
+
+def _wanted_comparison(site: Site, request: PageRequest) -> Comparison:
+    """Return the comparison of the models that a URL names."""
+    return _comparison(site, request, request.text("a"), request.text("b"))
 
 
 def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Comparison:

@@ -11,21 +11,18 @@ from functools import partial
 from markupsafe import Markup
 
 from medhelm.analysis.criteria import CriterionMean, criterion_means
-from medhelm.analysis.leaderboard.cells import DECIMALS, Cell, Column
+from medhelm.analysis.leaderboard.cells import DECIMALS, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.analysis.planned_cost import CompletionUse, pooled_use
 from medhelm.domain import Estimate, Run
 from medhelm.evaluation.stored_settings import repeating_words
 from medhelm.extensions.web.marks import column_scale, interval_mark
-from medhelm.extensions.web.page import PageRequest, missing_page
-from medhelm.extensions.web.pages.leaderboard import marks_of
+from medhelm.extensions.web.page import Heading, PageRequest, missing_page, sorted_table
+from medhelm.extensions.web.pages.leaderboard import ShownScore, marks_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
 from medhelm.extensions.web.slices import model_slices
-from medhelm.extensions.web.sorting import Heading, sorted_table
 from medhelm.io.http.pages import Page, url_key
 from medhelm.results.formats.drawing import LinearScale
-from medhelm.results.formats.tables import decimal, score_decimals, with_minus
-from medhelm.results.leaderboard_view import count_instances
 from medhelm.results.runs.cells import score_details
 from medhelm.results.runs.criteria import read_criteria
 
@@ -37,15 +34,9 @@ MOST_NAMED = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkScore:
+class BenchmarkScore(ShownScore):
     """A model on one benchmark, beside the best one."""
 
-    column: Column
-    """The benchmark."""
-    cell: Cell
-    """Its score."""
-    run: Run | None
-    """The run behind it."""
     rank: int | None
     """Place of its mean among the models; None for a baseline, and without a score."""
     n_ranked: int
@@ -56,24 +47,9 @@ class BenchmarkScore:
     """Its mean minus the best one, on a scale from 0 (worst) to 1 (best); None without a score."""
 
     @property
-    def places(self) -> int:
-        """Decimals of its score."""
-        return score_decimals(self.column)
-
-    @property
-    def n(self) -> int:
-        """Instances of the run."""
-        return count_instances(self.cell)
-
-    @property
     def use(self) -> CompletionUse | None:
         """Tokens and time of a completion; None if unknown."""
         return pooled_use([self.cell.use], self.cell.cost_usd)
-
-    def end(self, which: str) -> str:
-        """Return an end of the interval; empty without one. `which`: `low` or `high`."""
-        found = self.cell.estimate
-        return with_minus(decimal(getattr(found, which), self.places) or "") if found else ""
 
     def picture(self, scale: LinearScale) -> Markup:
         """Return the interval on a scale from 0 (worst) to 1 (best)."""

@@ -125,7 +125,7 @@ def _summary(found: Sequence[EvaluationProgress]) -> str:
 
 def _evaluation_view(site: Site, one: EvaluationProgress, names: Mapping[str, str]) -> dict[str, object]:
     """Return an evaluation with the texts that the page shows."""
-    titles = {run.benchmark: _title(site, run.benchmark) for run in one.status.runs}
+    titles = {run.benchmark: site.title_of(run.benchmark) for run in one.status.runs}
     models = [names[model.model] for model in one.models]
     what = next(iter(titles.values())) if len(titles) == 1 else f"{len(titles)} benchmarks"
     who = models[0] if len(models) == 1 else f"{len(models)} models"
@@ -166,18 +166,13 @@ def _latest_runs(site: Site, names: Mapping[str, str]) -> list[dict[str, object]
     return [
         {
             "run": run,
-            "title": _title(site, run.benchmark),
+            "title": site.title_of(run.benchmark),
             "model": names[run.model],
             "ended": _local_time(end),
             "state": "complete" if run.status == "complete" else OUTCOMES.get(run.message, "model cannot be used"),
         }
         for end, run in latest
     ]
-
-
-def _title(site: Site, benchmark: str) -> str:
-    known = site.definitions.get(benchmark)
-    return known.title if known else benchmark
 
 
 def _end_time(run: Run) -> datetime:

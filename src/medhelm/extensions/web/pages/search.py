@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medhelm.errors import UserError
-from medhelm.extensions.web.cases.listing import Fragment, first_hit
+from medhelm.extensions.web.cases.listing import first_hit
 from medhelm.extensions.web.cases.search import CaseSearch, search_texts
+from medhelm.extensions.web.cases.view import Piece
 from medhelm.extensions.web.page import PageRequest
 from medhelm.extensions.web.pages.case_list import WITHIN, opened
 from medhelm.extensions.web.site import Site
 from medhelm.io.http.pages import MOST_CHARACTERS, BadParameter, Download, Page, json_download, url_key
-from medhelm.results.formats.fields import Field, fields_json, fields_schema, list_of
+from medhelm.results.formats.fields import Field, fields_json, list_field
 
 SHOWN_CASES = 5
 """Cases of each benchmark on the page."""
@@ -29,7 +30,7 @@ class CaseHit:
     """Id of the instance."""
     source: str
     """The text that the excerpt is from: `option`, `reference` or a model; empty for the prompt."""
-    fragments: Sequence[Fragment]
+    fragments: Sequence[Piece]
     """The excerpt; empty if only the id holds the text."""
 
 
@@ -130,16 +131,14 @@ CASE: list[Field[CaseHit]] = [
 HITS: list[Field[BenchmarkHits]] = [
     Field("benchmark", lambda one: one.benchmark, kind="text"),
     Field("total", lambda one: one.total, kind="whole number"),
-    Field("cases", lambda one: [fields_json(CASE, item) for item in one.items], kind="object",
-          schema=list_of(fields_schema(CASE))),
-]  # fmt: skip
+    list_field("cases", CASE, lambda one: one.items),
+]
 """The hits of one benchmark."""
 
 FIELDS: list[Field[Search]] = [
     Field("text", lambda found: found.text, kind="text"),
     Field("within", lambda found: found.within, kind="text"),
     Field("n_searched", lambda found: found.n_searched, kind="whole number"),
-    Field("benchmarks", lambda found: [fields_json(HITS, one) for one in found.found], kind="object",
-          schema=list_of(fields_schema(HITS))),
-]  # fmt: skip
+    list_field("benchmarks", HITS, lambda found: found.found),
+]
 """The result of a search over all benchmarks."""
