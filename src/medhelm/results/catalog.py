@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from medhelm.benchmarks.data.dataset import availability
 from medhelm.benchmarks.taxonomy import load_taxonomy
@@ -15,13 +15,8 @@ from medhelm.domain import Availability, Benchmark, Criterion, Model, Price, Usa
 from medhelm.domain.benchmark import Category, Subcategory, group_by
 from medhelm.domain.completion import ModelCheck
 from medhelm.domain.text import group_title, listed, metric_title, plural
-from medhelm.results.formats import tables
 from medhelm.results.formats.fields import plain_json, select
 from medhelm.results.formats.tables import MISSING, Value, printable, render, tabulate
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- benchmarks -------------------------------------------------------------------------------------------------------
 
@@ -641,7 +636,7 @@ def data_table(known: Known) -> str:
         ]
         for benchmark, found in known
     ]
-    text = tables.render(rows, headers, drop=("known checksums", "license", "access"))
+    text = render(rows, headers, drop=("known checksums", "license", "access"))
     states = [name for name in MEANING if any(_state(found) == name for _, found in known)]
     legend = "\n".join(f"- {name}: {MEANING[name]}" for name in states)
     needed = [_missing_data_text(benchmark, found) for benchmark, found in known if not found.is_usable or found.reason]
