@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
 import shlex
@@ -14,7 +13,7 @@ import pytest
 
 from medhelm.domain import Origin, Price
 from medhelm.results.card import export_card
-from medhelm.results.options import BoardOptions, RunFilter
+from medhelm.results.options import BoardOptions, DocumentOptions, RunFilter
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm, assert_refused
 from tests.support.evaluated_store import copy_of_store, port_of
@@ -22,7 +21,7 @@ from tests.support.html import HtmlPage
 from tests.support.ssh_keys import make_key
 from tests.support.stores import CRITERIA, MODELS, add_judged_runs, grades, make_model
 
-TODAY = datetime.date(2026, 3, 4)
+TODAY = DocumentOptions(date="2026-03-04")
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def store(medhelm: Medhelm, tmp_path: Path, tmp_path_factory: pytest.TempPathFac
 def card(store: Path, **options: Any) -> dict[str, Any]:
     """The card of a store, as JSON."""
     place = store.parent / "card.json"
-    export_card(store, place, BoardOptions(**options), today=TODAY)
+    export_card(store, place, BoardOptions(**options), about=TODAY)
     content: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     return content
 
@@ -101,7 +100,7 @@ def test_invented_rows_and_a_single_model_are_called_so(medhelm: Medhelm, tmp_pa
     assert "They say nothing about real performance." in " ".join(found["limits"])
     assert "--tier sample" in found["command"]
     assert found["findings"] == ["There is one model: a comparison needs at least two."]
-    export_card(tmp_path / "store", tmp_path / "card.html", today=TODAY)
+    export_card(tmp_path / "store", tmp_path / "card.html", about=TODAY)
     page = (tmp_path / "card.html").read_text(encoding="utf-8")
     assert page.index("<h1>") < page.index("INVENTED EXAMPLES, NOT REAL DATA") < page.index("<h2>")
 
@@ -135,7 +134,7 @@ def test_a_price_has_its_date(tmp_path: Path) -> None:
 
 
 def test_the_page_is_whole_and_fetches_nothing(store: Path, tmp_path: Path) -> None:
-    export_card(store, tmp_path / "out", today=TODAY)
+    export_card(store, tmp_path / "out", about=TODAY)
     page = (tmp_path / "out" / "card.html").read_text(encoding="utf-8")
     for words in ("Evaluation card: 2 models on 3 benchmarks", "openai/b", "1 failed"):
         assert words in page
@@ -144,7 +143,7 @@ def test_the_page_is_whole_and_fetches_nothing(store: Path, tmp_path: Path) -> N
 
 
 def test_no_text_of_patients_and_no_address_is_on_any_of_them(store: Path, tmp_path: Path) -> None:
-    export_card(store, tmp_path / "out", today=TODAY)
+    export_card(store, tmp_path / "out", about=TODAY)
     secrets = ("number 4", "An answer to", "HYPERLINK", f":{port_of(store)}", "127.0.0.1", "content filter", "it is")
     for path in (tmp_path / "out").iterdir():
         content = path.read_text(encoding="utf-8").replace("it is safe", "")
@@ -155,14 +154,14 @@ def test_many_models_have_several_tables_and_baselines_follow_without_a_rank(tmp
     models = ("lab/one", "baseline/majority", "lab/two", "lab/three", "lab/four", "lab/five", "lab/six", "lab/seven")
     for name in ("letters", "notes"):
         add_judged_runs(tmp_path / "store", name, grades(1, 20, models=models), models=models)
-    export_card(tmp_path / "store", tmp_path / "card.md", today=TODAY)
+    export_card(tmp_path / "store", tmp_path / "card.md", about=TODAY)
     text = (tmp_path / "card.md").read_text(encoding="utf-8")
     assert text.startswith("# Evaluation card: 7 models on 2 benchmarks")
     assert "| – | baseline/majority | " in text
     headings = re.findall(r"(?m)^## Scores, part \d of 2\n\n\| Benchmark \| Metric \(scale\) \|(.*)\|$", text)
     assert sorted(name for heading in headings for name in heading.strip().split(" | ")) == sorted(models)
     one = BoardOptions(wanted=RunFilter(benchmarks=["notes"]))
-    export_card(tmp_path / "store", tmp_path / "card.md", one, today=TODAY)
+    export_card(tmp_path / "store", tmp_path / "card.md", one, about=TODAY)
     assert "| Model | Notes, Jury (1 to 5) |" in (tmp_path / "card.md").read_text(encoding="utf-8")
     assert re.search(r"\d+ of 21 pairs of models differ significantly", text)
 

@@ -6,17 +6,29 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from medhelm.analysis.jury.cells import JudgedRun, collect_judgments
+from medhelm.analysis.agreement.reliability import RaterAgreement
+from medhelm.analysis.jury.cells import (
+    JudgedRun,
+    JudgePanelRanking,
+    JudgmentCells,
+    JuryWithoutNamed,
+    Ranking,
+    collect_judgments,
+)
 from medhelm.analysis.jury.findings import remarks, sum_tallies, summarize_benchmarks, verdict
 from medhelm.analysis.jury.judges import (
+    JudgeAgreement,
     JudgedBenchmark,
     JudgeScores,
+    JudgeSummary,
     JuryAnalysis,
     JuryReliability,
+    JurySummary,
+    LengthBias,
     jury_reliability,
     summarize_jury,
 )
@@ -63,12 +75,6 @@ from medhelm.storage.judgments import mean_grades, read_judgments
 from medhelm.storage.run_scores import RunScores
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import DamagedRunError, open_store
-
-if TYPE_CHECKING:
-    from medhelm.analysis.agreement.reliability import RaterAgreement
-    from medhelm.analysis.jury.cells import JudgePanelRanking, JudgmentCells, JuryWithoutNamed, Ranking
-    from medhelm.analysis.jury.judges import JudgeAgreement, JudgeSummary, JurySummary, LengthBias
-
 
 SEED = 0
 """Seed of the resampling, so that the numbers come out the same each time."""
@@ -282,7 +288,7 @@ def read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
     failed = {pair for pair, code in zip(pairs, said.failures, strict=True) if code}
     graded = {instance for instance, judge in pairs if (instance, judge) not in failed}
     ids = columns["instance_id"]
-    scores = np.array([np.nan if score is None else score for score in columns[stored]], dtype=float)
+    scores = np.array(columns[stored], dtype=float)
     return JudgedRun(
         model=model,
         instances=ids,
