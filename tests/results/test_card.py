@@ -30,17 +30,30 @@ def store(medhelm: Medhelm, tmp_path: Path, tmp_path_factory: pytest.TempPathFac
     return copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "exported-store")
 
 
+@pytest.fixture
+def shared(medhelm: Medhelm, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a store and its card in every form, which no test changes."""
+    folder, template = (tmp_path_factory.getbasetemp() / name for name in ("store-with-card", "exported-store"))
+    if not folder.exists():
+        export_card(copy_of_store(medhelm, folder, template), folder / "out", about=TODAY)
+    return folder
+
+
 def card(store: Path, **options: Any) -> dict[str, Any]:
     """The card of a store, as JSON."""
     place = store.parent / "card.json"
     export_card(store, place, BoardOptions(**options), about=TODAY)
+    return read(place)
+
+
+def read(place: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     return content
 
 
-def test_the_card_holds_the_numbers_and_the_verdict_of_the_leaderboard(medhelm: Medhelm, store: Path) -> None:
-    found = card(store)
-    board = medhelm("leaderboard", "--store", store, "--json").json
+def test_the_card_holds_the_numbers_and_the_verdict_of_the_leaderboard(medhelm: Medhelm, shared: Path) -> None:
+    found = read(shared / "out" / "card.json")
+    board = medhelm("leaderboard", "--store", shared / "store", "--json").json
     ends = ("value", "low", "high")
     for model, row in zip(found["models"], board["models"], strict=True):
         assert (model["name"], model["rank"]) == (row["model"].partition("@")[0], row["rank"])
@@ -61,7 +74,7 @@ def test_the_card_holds_the_numbers_and_the_verdict_of_the_leaderboard(medhelm: 
 
 def test_the_digest_of_prompts_is_that_of_a_release(medhelm: Medhelm, store: Path) -> None:
     medhelm("release", "one", "--store", store)
-    manifest = json.loads((store / "releases" / "one" / "release.json").read_text(encoding="utf-8"))
+    manifest = read(store / "releases" / "one" / "release.json")
     frozen = {run["benchmark"]: run["prompts"] for run in manifest["bases"]}
     shown = {benchmark["id"]: benchmark["prompts_digest"] for benchmark in card(store)["benchmarks"]}
     assert shown == frozen
@@ -71,7 +84,7 @@ def test_the_digest_of_prompts_is_that_of_a_release(medhelm: Medhelm, store: Pat
 def test_the_source_of_known_data_is_named_with_its_revision(medhelm: Medhelm, data_dir: Path, tmp_path: Path) -> None:
     medhelm("run", "pubmed_qa", "--model", "baseline/majority", "--limit", "20", "--data", data_dir, "--store", "store")
     assert medhelm("export", "card", "card.json", "--store", "store").code == 0
-    found = json.loads(Path("card.json").read_text(encoding="utf-8"))
+    found = read(Path("card.json"))
     (benchmark,) = found["benchmarks"]
     assert benchmark["source"] == "public, raw.githubusercontent.com"
     assert re.fullmatch("[0-9a-f]{40}", benchmark["revision"])
@@ -81,14 +94,14 @@ def test_the_source_of_known_data_is_named_with_its_revision(medhelm: Medhelm, d
     assert any("Only the first questions" in text for text in found["limits"])
 
 
-def test_missing_judgments_and_answers_are_counted(store: Path) -> None:
-    found = card(store)
+def test_missing_judgments_and_answers_are_counted(shared: Path) -> None:
+    found = read(shared / "out" / "card.json")
     judges = [(judge["name"], judge["expected"], judge["missing"]) for judge in found["judges"]]
     assert judges == [("openai/judge-1", 48, 6), ("openai/judge-2", 48, 6), ("openai/judge-3", 48, 12)]
     said = " ".join(found["limits"])
     assert "24 of 144 judgments are missing, so 2 answers have no score." in said
     assert "2 of 54 answers failed because of the model (refusal 2), counted as the worst answer." in said
-    published = " ".join(card(store, rule="published")["limits"])
+    published = " ".join(card(shared / "store", rule="published")["limits"])
     assert "2 of 54 answers are missing (refusal 2): they are left out of the scores." in published
     assert "worst answer" not in published
 
@@ -133,21 +146,17 @@ def test_a_price_has_its_date(tmp_path: Path) -> None:
     assert model["reached"] == "over the internet: api.x.test"
 
 
-def test_the_page_is_whole_and_fetches_nothing(store: Path, tmp_path: Path) -> None:
-    export_card(store, tmp_path / "out", about=TODAY)
-    page = (tmp_path / "out" / "card.html").read_text(encoding="utf-8")
+def test_the_page_is_whole_fetches_nothing_and_has_no_text_of_patients_and_no_address(shared: Path) -> None:
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (shared / "out").iterdir()}
     for words in ("Evaluation card: 2 models on 3 benchmarks", "openai/b", "1 failed"):
-        assert words in page
-        assert words in (tmp_path / "out" / "card.md").read_text(encoding="utf-8")
-    assert not re.search(r"<(script|img|link|iframe|object|base|form)\b|\s(src|href|style|on\w+)=|url\(|@import", page)
-
-
-def test_no_text_of_patients_and_no_address_is_on_any_of_them(store: Path, tmp_path: Path) -> None:
-    export_card(store, tmp_path / "out", about=TODAY)
-    secrets = ("number 4", "An answer to", "HYPERLINK", f":{port_of(store)}", "127.0.0.1", "content filter", "it is")
-    for path in (tmp_path / "out").iterdir():
-        content = path.read_text(encoding="utf-8").replace("it is safe", "")
-        assert [text for text in secrets if text in content] == []
+        assert words in pages["card.html"]
+        assert words in pages["card.md"]
+    fetched = r"<(script|img|link|iframe|object|base|form)\b|\s(src|href|style|on\w+)=|url\(|@import"
+    assert not re.search(fetched, pages["card.html"])
+    port = port_of(shared / "store")
+    secrets = ("number 4", "An answer to", "HYPERLINK", f":{port}", "127.0.0.1", "content filter", "it is")
+    for content in pages.values():
+        assert [text for text in secrets if text in content.replace("it is safe", "")] == []
 
 
 def test_many_models_have_several_tables_and_baselines_follow_without_a_rank(tmp_path: Path) -> None:
@@ -183,7 +192,7 @@ def test_the_card_begins_with_title_people_release_and_signature(medhelm: Medhel
     other = make_key(store.parent / "other")
     assert_refused(medhelm(*where, "--signed-by", f"{other}.pub"), "is not a signature by this key")
     medhelm("export", "card", "folder", "--store", store, *said)
-    about = json.loads(Path("folder/medhelm-export.json").read_text(encoding="utf-8"))["about"]
+    about = read(Path("folder/medhelm-export.json"))["about"]
     assert about == {"title": said[1], "institution": "St. Mary", "author": "Board", "date": "May 2026"}
     page = HtmlPage(Path("folder/card.html").read_text(encoding="utf-8"))
     assert page.text.index("Drafts") < page.text.index("St. Mary") < page.text.index("Release frozen")
@@ -235,8 +244,7 @@ def test_clinicians_who_disagree_with_the_jury_come_first(tmp_path: Path, medhel
     ratings.write_text("\n".join([f"rater,instance_id,benchmark,model,{','.join(CRITERIA)}", *rows]), encoding="utf-8")
     assert not card(tmp_path / "store")["verdict"][0].startswith("Do not rely")
     assert medhelm("export", "card", "rated.json", "--store", tmp_path / "store", "--ratings", ratings).code == 0
-    said = json.loads(Path("rated.json").read_text(encoding="utf-8"))["verdict"]
-    assert "Do not rely on the jury" in said[0]
+    assert "Do not rely on the jury" in read(Path("rated.json"))["verdict"][0]
 
 
 def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, store: Path) -> None:
