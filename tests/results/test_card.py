@@ -21,6 +21,8 @@ from tests.support.html import HtmlPage
 from tests.support.ssh_keys import make_key
 from tests.support.stores import CRITERIA, MODELS, add_judged_runs, grades, make_model
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 TODAY = DocumentOptions(date="2026-03-04")
 
 
