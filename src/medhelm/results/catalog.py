@@ -444,7 +444,7 @@ def coverage(benchmarks: Sequence[Benchmark], data: Path | None) -> TaxonomyCove
     known = load_taxonomy()
     others = sorted({category for category, _ in by_place} - {category.id for category in known})
     named = [
-        Category(id=one, title=_title(one), definition="", criterion="", performers="", subcategories=())
+        Category(id=one, title=group_title(one), definition="", criterion="", performers="", subcategories=())
         for one in others
     ]
     return TaxonomyCoverage(
@@ -456,7 +456,7 @@ def coverage(benchmarks: Sequence[Benchmark], data: Path | None) -> TaxonomyCove
 def _with_others(category: Category, places: Iterable[tuple[str, str]]) -> Category:
     """Add the subcategories of the user to a category."""
     ids = {sub for own, sub in places if own == category.id} - {sub.id for sub in category.subcategories}
-    others = (Subcategory(id=one, title=_title(one), tasks=(), points=0) for one in sorted(ids))
+    others = (Subcategory(id=one, title=group_title(one), tasks=(), points=0) for one in sorted(ids))
     return replace(category, subcategories=(*category.subcategories, *others))
 
 
@@ -465,11 +465,6 @@ def _benchmark_coverage(benchmark: Benchmark, data: Path | None) -> BenchmarkCov
     who = {"gated": "; under an agreement", "private": "; its owner has it"}.get(benchmark.access, "")
     why_not = "" if found.is_usable else found.reason + (who if found.state == "absent" else "")
     return BenchmarkCoverage(benchmark=benchmark, why_not=why_not)
-
-
-def _title(id_: str) -> str:
-    """Return an id as a title."""
-    return id_.replace("_", " ").capitalize()
 
 
 # --- models -----------------------------------------------------------------------------------------------------------

@@ -26,14 +26,21 @@ from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import label_scores
 from medhelm.domain import JURY, Rule, Run, Tier
 from medhelm.domain.benchmark import group_by
-from medhelm.domain.result import HALF, CellProvenance, Release, Remark
+from medhelm.domain.result import CellProvenance, Release, Remark
 from medhelm.domain.run import SHORT_ID
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.results.comparable import BASELINE, Conditions, ConditionsComparison, Content, Difference, conditions_of
 from medhelm.results.formats.gate import CRITERION
 from medhelm.results.options import BoardOptions
-from medhelm.results.releases import InstanceScores, ReleaseScoring, read_instance_scores, scoring_of, stored_run
+from medhelm.results.releases import (
+    InstanceScores,
+    ReleaseScoring,
+    flips,
+    read_instance_scores,
+    scoring_of,
+    stored_run,
+)
 from medhelm.results.runs.criteria import changes_by_criterion
 from medhelm.results.runs.selection import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
@@ -561,12 +568,8 @@ class _SharedScores:
         if found is None:
             new, old = (side.in_order(side.tested, ids) for side in sides)
             found = paired_change(new, old, clusters)
-        if found is None:
-            return None
-        now, then = (side.in_order(side.shown, ids) for side in sides)
-        names = np.array(ids, dtype=object)
-        lost, gained = (now < HALF) & (then >= HALF), (now >= HALF) & (then < HALF)
-        return replace(found, lost=tuple(names[lost].tolist()), gained=tuple(names[gained].tolist()))
+        gained, lost = flips(self.old, self.new, ids)
+        return found and replace(found, gained=tuple(gained), lost=tuple(lost))
 
 
 def _labels_in_order(sides: Sequence[InstanceScores], ids: Sequence[str]) -> tuple[list[str], list[Floats]]:
