@@ -629,13 +629,11 @@ def _left_out_sentences(selection: ExportSelection, board: Leaderboard, names: M
     for model in lacking if len(lacking) <= FEW else ():
         end = "; its average is estimated from other scores." if model in estimated else "."
         sentences.append(f"{names[model]} has no score on {listed(absent[model], MOST_TITLES)}{end}")
-    groups: dict[tuple[str, str], list[str]] = {}
-    for one in selection.left_out:
-        if one.benchmark in titles:
-            key = (_ADDRESS.sub("", one.model), _ADDRESS.sub("", one.reason))
-            groups.setdefault(key, []).append(titles[one.benchmark])
-    for (model, reason), left in groups.items():
-        sentences.append(f"{model} is left out of {listed(left, MOST_TITLES)}: {reason}.")
+    left_out = [one for one in selection.left_out if one.benchmark in titles]
+    groups = group_by(left_out, lambda one: (_ADDRESS.sub("", one.model), _ADDRESS.sub("", one.reason)))
+    for (model, reason), own in groups.items():
+        left = listed([titles[one.benchmark] for one in own], MOST_TITLES)
+        sentences.append(f"{model} is left out of {left}: {reason}.")
     return sentences
 
 

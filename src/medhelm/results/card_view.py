@@ -393,18 +393,13 @@ def _results(card: Card, models: Sequence[CardModel]) -> tuple[list[list[Value]]
         "Mean score" if is_one else "Macro average": lambda model: estimate_text(model.macro_average, 2),
         "Win share": lambda model: estimate_text(model.win_share, 2),
         "With floors": lambda model: estimate_text(model.with_floors, 2),
-        "Clinicians": lambda model: _clinicians_text(model.clinicians),
+        "Clinicians": lambda model: f"{estimate_text(one, 2)}, n {one.n:,}" if (one := model.clinicians) else None,
         **({} if is_one else win_rate),
         "Benchmarks": lambda model: model.n_benchmarks,
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
     }
     return tabulate(models, columns, optional=["Win share", "With floors", "Clinicians"])
-
-
-def _clinicians_text(found: Number | None) -> str | None:
-    """Return a mean rating with its interval and the number of rated completions; None without ratings."""
-    return f"{estimate_text(found, 2)}, n {found.n:,}" if found else None
 
 
 def _rank_text(model: CardModel) -> Value:

@@ -276,10 +276,8 @@ def _mean_text(value: float | None) -> str:
 
 def _exception_lines(exceptions: Sequence[Mapping[str, Any]], rule: str) -> list[str]:
     """Return lines on the references that do not get the best score under a rule, grouped by reason."""
-    by_reason: dict[str, list[Mapping[str, Any]]] = {}
-    for exception in exceptions:
-        if exception["rule"] == rule:
-            by_reason.setdefault(exception["reason"] or "NOT EXPLAINED", []).append(exception)
+    of_rule = [one for one in exceptions if one["rule"] == rule]
+    by_reason: dict[str, list[Mapping[str, Any]]] = group_by(of_rule, lambda one: one["reason"] or "NOT EXPLAINED")
     lines = []
     for reason, group in by_reason.items():
         examples = "; ".join(f"{e['instance_id']}: {printable(e['reference'])!r}" for e in group[:SHOWN])

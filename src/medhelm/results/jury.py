@@ -33,6 +33,7 @@ from medhelm.analysis.jury.judges import (
     summarize_jury,
 )
 from medhelm.domain import JURY, Estimate, JudgeTally, JuryResult, Rule, Run, Tier
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import explain_codes
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
@@ -272,11 +273,9 @@ def needed_judges(judged: JuryResult, rule: Rule) -> int:
 
 def total_tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
     """Return judge -> its judgments on all of these runs, counted."""
-    parts: dict[str, list[JudgeTally]] = {}
-    for run in runs:
-        for judge, tally in run.tallies.items():
-            parts.setdefault(judge, []).append(tally)
-    return {judge: sum_tallies(own) for judge, own in parts.items()}
+    tallies = [(judge, tally) for run in runs for judge, tally in run.tallies.items()]
+    by_judge = group_by(tallies, lambda pair: pair[0])
+    return {judge: sum_tallies([tally for _, tally in own]) for judge, own in by_judge.items()}
 
 
 def read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
