@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -74,15 +75,6 @@ def test_the_card_holds_the_numbers_and_the_verdict_of_the_leaderboard(medhelm: 
     assert "--judge openai/judge-3@ADDRESS" in found["command"]
 
 
-def test_the_digest_of_prompts_is_that_of_a_release(medhelm: Medhelm, store: Path) -> None:
-    medhelm("release", "one", "--store", store)
-    manifest = read(store / "releases" / "one" / "release.json")
-    frozen = {run["benchmark"]: run["prompts"] for run in manifest["bases"]}
-    shown = {benchmark["id"]: benchmark["prompts_digest"] for benchmark in card(store)["benchmarks"]}
-    assert shown == frozen
-    assert shown["toy"] == shown["grouped"] != shown["letters"]
-
-
 def test_the_source_of_known_data_is_named_with_its_revision(medhelm: Medhelm, data_dir: Path, tmp_path: Path) -> None:
     medhelm("run", "pubmed_qa", "--model", "baseline/majority", "--limit", "20", "--data", data_dir, "--store", "store")
     assert medhelm("export", "card", "card.json", "--store", "store").code == 0
@@ -150,7 +142,7 @@ def test_a_price_has_its_date(tmp_path: Path) -> None:
 
 def test_the_page_is_whole_fetches_nothing_and_has_no_text_of_patients_and_no_address(shared: Path) -> None:
     pages = {path.name: path.read_text(encoding="utf-8") for path in (shared / "out").iterdir()}
-    for words in ("Evaluation card: 2 models on 3 benchmarks", "openai/b", "1 failed"):
+    for words in ("Evaluation card: 2 models on 3 benchmarks", "openai/b", "1 failed", "are in no release"):
         assert words in pages["card.html"]
         assert words in pages["card.md"]
     fetched = r"<(script|img|link|iframe|object|base|form)\b|\s(src|href|style|on\w+)=|url\(|@import"
@@ -180,30 +172,36 @@ def test_many_models_have_several_tables_and_baselines_follow_without_a_rank(tmp
 def test_the_card_begins_with_title_people_release_and_signature(medhelm: Medhelm, store: Path) -> None:
     key = make_key(store.parent / "committee")
     said = ("--title", "Drafts `of` <letters>", "--institution", "St. Mary", "--author", "Board", "--date", "May 2026")
-    where = ("export", "card", "card.md", "--store", store, *said)
-    assert medhelm(*where).code == 0
-    assert "These results are in no release" in Path("card.md").read_text(encoding="utf-8")
+    where = ("--store", store, *said)
     medhelm("release", "frozen", "--store", store, "--sign", key)
-    for option, words in (((), "signed, not checked here"), (("--signed-by", f"{key}.pub"), ", verified")):
-        assert medhelm(*where, *option).code == 0
-        lines = Path("card.md").read_text(encoding="utf-8").splitlines()
+    for place, option, words in (
+        ("card.md", (), "signed, not checked here"),
+        ("folder", ("--signed-by", f"{key}.pub"), ", verified"),
+    ):
+        assert medhelm("export", "card", place, *where, *option).code == 0
+        page = Path(place) if place == "card.md" else Path(place) / "card.md"
+        lines = page.read_text(encoding="utf-8").splitlines()
         assert lines[0] == r"# Drafts \`of\` \<letters>"
         assert lines[2:4] == ["Evaluation card: 2 models on 3 benchmarks  ", "St. Mary · Board  "]
         assert "card of May 2026." in lines[4]
         assert lines[5].startswith("Release frozen of ") and words in lines[5]
     other = make_key(store.parent / "other")
-    assert_refused(medhelm(*where, "--signed-by", f"{other}.pub"), "is not a signature by this key")
-    medhelm("export", "card", "folder", "--store", store, *said)
+    refused = medhelm("export", "card", "card.md", *where, "--signed-by", f"{other}.pub")
+    assert_refused(refused, "is not a signature by this key")
     about = read(Path("folder/medhelm-export.json"))["about"]
     assert about == {"title": said[1], "institution": "St. Mary", "author": "Board", "date": "May 2026"}
-    page = HtmlPage(Path("folder/card.html").read_text(encoding="utf-8"))
-    assert page.text.index("Drafts") < page.text.index("St. Mary") < page.text.index("Release frozen")
-    assert "letters" not in page.tags()
+    html = HtmlPage(Path("folder/card.html").read_text(encoding="utf-8"))
+    assert html.text.index("Drafts") < html.text.index("St. Mary") < html.text.index("Release frozen")
+    assert "letters" not in html.tags()
 
 
-def test_results_that_differ_from_a_release_do_not_claim_it(medhelm: Medhelm, store: Path) -> None:
+def test_a_card_names_the_release_that_holds_its_results_and_no_other(medhelm: Medhelm, store: Path) -> None:
     medhelm("release", "frozen", "--store", store)
-    assert card(store)["release"]["name"] == "frozen"
+    found = card(store)
+    assert found["release"]["name"] == "frozen"
+    shown = {benchmark["id"]: benchmark["prompts_digest"] for benchmark in found["benchmarks"]}
+    assert shown == {run["benchmark"]: run["prompts"] for run in read(store / "releases/frozen/release.json")["bases"]}
+    assert shown["toy"] == shown["grouped"] != shown["letters"]
     assert card(store, rule="published")["release"] is None
     part = card(store, wanted=RunFilter(benchmarks=["toy"]))["release"]
     assert (part["name"], part["is_part"]) == ("frozen", True)
@@ -249,11 +247,12 @@ def test_clinicians_who_disagree_with_the_jury_come_first(tmp_path: Path, medhel
     assert "Do not rely on the jury" in read(Path("rated.json"))["verdict"][0]
 
 
-def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, store: Path) -> None:
-    for _ in range(2):
-        assert medhelm("export", "card", "card.md", "--store", store).code == 0
+def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, shared: Path) -> None:
+    shutil.copy(shared / "out" / "card.md", "card.md")
+    assert medhelm("export", "card", "card.md", "--store", shared / "store", "--model", "openai/a").code == 0
+    assert "1 model on 3 benchmarks" in Path("card.md").read_text(encoding="utf-8")
     Path("thesis.md").write_text("years of work", encoding="utf-8")
-    assert_refused(medhelm("export", "card", "thesis.md", "--store", store), "not an evaluation card")
+    assert_refused(medhelm("export", "card", "thesis.md", "--store", shared / "store"), "not an evaluation card")
     assert Path("thesis.md").read_text(encoding="utf-8") == "years of work"
 
 
