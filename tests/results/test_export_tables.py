@@ -228,9 +228,9 @@ def test_clusters_are_exported_as_keyed_hashes(tmp_path: Path, medhelm: Medhelm)
     """Equal for equal clusters, in every export of a store and never in another one."""
     numbers = ["1000105", "1000071", "1000105", ""]
     found = []
-    for store in ("one", "two"):
+    for store, formats in (("one", FORMATS), ("two", ["csv"])):
         make_store(tmp_path / store, {"toy": {"m/a": [1.0, 0.0, 1.0, 0.0], "m/b": [1.0] * 4}}, clusters=numbers)
-        for kind in ("csv", "parquet"):
+        for kind in formats:
             done = medhelm("export", kind, f"{store}-{kind}", "--store", store)
             assert "toy: the clusters look like record numbers of patients" in done.err
             names = Pseudonyms(open_store(tmp_path / store))
