@@ -7,7 +7,6 @@ import io
 import os
 import re
 from collections.abc import Sequence
-from html import unescape
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -24,7 +23,7 @@ from medhelm.results.leaderboard import leaderboard
 from medhelm.results.options import CalibrationOptions
 from tests.support.benchmarks.judged import CRITERIA
 from tests.support.cli import Medhelm
-from tests.support.rated_store import MODELS, N, make_store, quality
+from tests.support.rated_store import MODELS, N, copy_of_store, quality
 from tests.support.remarks import texts
 from tests.support.values import present
 
@@ -35,7 +34,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "calibration.md"
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models that three judges graded."""
-    return make_store(tmp_path_factory.mktemp("calibrating"))
+    return copy_of_store(tmp_path_factory.mktemp("calibrating"))
 
 
 HEADER = "rater,instance_id,benchmark,model,accuracy,completeness,clarity"
@@ -160,9 +159,6 @@ def test_the_leaderboard_shows_both_scores_and_which_findings_the_ratings_confir
     assert agreeing.startswith("The jury agrees with clinicians on Letters (correlation 0.9")
     text = medhelm(*rated).out
     assert text.count("30 of 120  own ratings") == 2
-    assert medhelm("export", "site", tmp_path / "site", *rated[1:]).code == 0
-    page = unescape((tmp_path / "site" / "index.html").read_text(encoding="utf-8"))
-    assert [sentence for sentence in content["verdict"] if sentence not in page] == []
     assert "lab/model-a minus lab/model-b" in text
     assert "calibrated" not in str(plain["models"])
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 
 from medhelm.domain import Origin, Price
 from medhelm.results.card import export_card
-from medhelm.results.options import BoardOptions, RunFilter
+from medhelm.results.options import BoardOptions, DocumentOptions, RunFilter
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm, assert_refused
 from tests.support.evaluated_store import copy_of_store, port_of
@@ -22,7 +22,9 @@ from tests.support.html import HtmlPage
 from tests.support.ssh_keys import make_key
 from tests.support.stores import CRITERIA, MODELS, add_judged_runs, grades, make_model
 
-TODAY = datetime.date(2026, 3, 4)
+pytestmark = pytest.mark.usefixtures("few_draws")
+
+TODAY = DocumentOptions(date="2026-03-04")
 
 
 @pytest.fixture
@@ -31,17 +33,30 @@ def store(medhelm: Medhelm, tmp_path: Path, tmp_path_factory: pytest.TempPathFac
     return copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "exported-store")
 
 
+@pytest.fixture
+def shared(medhelm: Medhelm, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a store and its card in every form, which no test changes."""
+    folder, template = (tmp_path_factory.getbasetemp() / name for name in ("store-with-card", "exported-store"))
+    if not folder.exists():
+        export_card(copy_of_store(medhelm, folder, template), folder / "out", about=TODAY)
+    return folder
+
+
 def card(store: Path, **options: Any) -> dict[str, Any]:
     """The card of a store, as JSON."""
     place = store.parent / "card.json"
-    export_card(store, place, BoardOptions(**options), today=TODAY)
+    export_card(store, place, BoardOptions(**options), about=TODAY)
+    return read(place)
+
+
+def read(place: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     return content
 
 
-def test_the_card_holds_the_numbers_and_the_verdict_of_the_leaderboard(medhelm: Medhelm, store: Path) -> None:
-    found = card(store)
-    board = medhelm("leaderboard", "--store", store, "--json").json
+def test_the_card_holds_the_numbers_and_the_verdict_of_the_leaderboard(medhelm: Medhelm, shared: Path) -> None:
+    found = read(shared / "out" / "card.json")
+    board = medhelm("leaderboard", "--store", shared / "store", "--json").json
     ends = ("value", "low", "high")
     for model, row in zip(found["models"], board["models"], strict=True):
         assert (model["name"], model["rank"]) == (row["model"].partition("@")[0], row["rank"])
@@ -60,19 +75,10 @@ def test_the_card_holds_the_numbers_and_the_verdict_of_the_leaderboard(medhelm: 
     assert "--judge openai/judge-3@ADDRESS" in found["command"]
 
 
-def test_the_digest_of_prompts_is_that_of_a_release(medhelm: Medhelm, store: Path) -> None:
-    medhelm("release", "one", "--store", store)
-    manifest = json.loads((store / "releases" / "one" / "release.json").read_text(encoding="utf-8"))
-    frozen = {run["benchmark"]: run["prompts"] for run in manifest["bases"]}
-    shown = {benchmark["id"]: benchmark["prompts_digest"] for benchmark in card(store)["benchmarks"]}
-    assert shown == frozen
-    assert shown["toy"] == shown["grouped"] != shown["letters"]
-
-
 def test_the_source_of_known_data_is_named_with_its_revision(medhelm: Medhelm, data_dir: Path, tmp_path: Path) -> None:
     medhelm("run", "pubmed_qa", "--model", "baseline/majority", "--limit", "20", "--data", data_dir, "--store", "store")
     assert medhelm("export", "card", "card.json", "--store", "store").code == 0
-    found = json.loads(Path("card.json").read_text(encoding="utf-8"))
+    found = read(Path("card.json"))
     (benchmark,) = found["benchmarks"]
     assert benchmark["source"] == "public, raw.githubusercontent.com"
     assert re.fullmatch("[0-9a-f]{40}", benchmark["revision"])
@@ -82,14 +88,14 @@ def test_the_source_of_known_data_is_named_with_its_revision(medhelm: Medhelm, d
     assert any("Only the first questions" in text for text in found["limits"])
 
 
-def test_missing_judgments_and_answers_are_counted(store: Path) -> None:
-    found = card(store)
+def test_missing_judgments_and_answers_are_counted(shared: Path) -> None:
+    found = read(shared / "out" / "card.json")
     judges = [(judge["name"], judge["expected"], judge["missing"]) for judge in found["judges"]]
     assert judges == [("openai/judge-1", 48, 6), ("openai/judge-2", 48, 6), ("openai/judge-3", 48, 12)]
     said = " ".join(found["limits"])
     assert "24 of 144 judgments are missing, so 2 answers have no score." in said
     assert "2 of 54 answers failed because of the model (refusal 2), counted as the worst answer." in said
-    published = " ".join(card(store, rule="published")["limits"])
+    published = " ".join(card(shared / "store", rule="published")["limits"])
     assert "2 of 54 answers are missing (refusal 2): they are left out of the scores." in published
     assert "worst answer" not in published
 
@@ -101,7 +107,7 @@ def test_invented_rows_and_a_single_model_are_called_so(medhelm: Medhelm, tmp_pa
     assert "They say nothing about real performance." in " ".join(found["limits"])
     assert "--tier sample" in found["command"]
     assert found["findings"] == ["There is one model: a comparison needs at least two."]
-    export_card(tmp_path / "store", tmp_path / "card.html", today=TODAY)
+    export_card(tmp_path / "store", tmp_path / "card.html", about=TODAY)
     page = (tmp_path / "card.html").read_text(encoding="utf-8")
     assert page.index("<h1>") < page.index("INVENTED EXAMPLES, NOT REAL DATA") < page.index("<h2>")
 
@@ -134,35 +140,31 @@ def test_a_price_has_its_date(tmp_path: Path) -> None:
     assert model["reached"] == "over the internet: api.x.test"
 
 
-def test_the_page_is_whole_and_fetches_nothing(store: Path, tmp_path: Path) -> None:
-    export_card(store, tmp_path / "out", today=TODAY)
-    page = (tmp_path / "out" / "card.html").read_text(encoding="utf-8")
-    for words in ("Evaluation card: 2 models on 3 benchmarks", "openai/b", "1 failed"):
-        assert words in page
-        assert words in (tmp_path / "out" / "card.md").read_text(encoding="utf-8")
-    assert not re.search(r"<(script|img|link|iframe|object|base|form)\b|\s(src|href|style|on\w+)=|url\(|@import", page)
-
-
-def test_no_text_of_patients_and_no_address_is_on_any_of_them(store: Path, tmp_path: Path) -> None:
-    export_card(store, tmp_path / "out", today=TODAY)
-    secrets = ("number 4", "An answer to", "HYPERLINK", f":{port_of(store)}", "127.0.0.1", "content filter", "it is")
-    for path in (tmp_path / "out").iterdir():
-        content = path.read_text(encoding="utf-8").replace("it is safe", "")
-        assert [text for text in secrets if text in content] == []
+def test_the_page_is_whole_fetches_nothing_and_has_no_text_of_patients_and_no_address(shared: Path) -> None:
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (shared / "out").iterdir()}
+    for words in ("Evaluation card: 2 models on 3 benchmarks", "openai/b", "1 failed", "are in no release"):
+        assert words in pages["card.html"]
+        assert words in pages["card.md"]
+    fetched = r"<(script|img|link|iframe|object|base|form)\b|\s(src|href|style|on\w+)=|url\(|@import"
+    assert not re.search(fetched, pages["card.html"])
+    port = port_of(shared / "store")
+    secrets = ("number 4", "An answer to", "HYPERLINK", f":{port}", "127.0.0.1", "content filter", "it is")
+    for content in pages.values():
+        assert [text for text in secrets if text in content.replace("it is safe", "")] == []
 
 
 def test_many_models_have_several_tables_and_baselines_follow_without_a_rank(tmp_path: Path) -> None:
     models = ("lab/one", "baseline/majority", "lab/two", "lab/three", "lab/four", "lab/five", "lab/six", "lab/seven")
     for name in ("letters", "notes"):
         add_judged_runs(tmp_path / "store", name, grades(1, 20, models=models), models=models)
-    export_card(tmp_path / "store", tmp_path / "card.md", today=TODAY)
+    export_card(tmp_path / "store", tmp_path / "card.md", about=TODAY)
     text = (tmp_path / "card.md").read_text(encoding="utf-8")
     assert text.startswith("# Evaluation card: 7 models on 2 benchmarks")
     assert "| – | baseline/majority | " in text
     headings = re.findall(r"(?m)^## Scores, part \d of 2\n\n\| Benchmark \| Metric \(scale\) \|(.*)\|$", text)
     assert sorted(name for heading in headings for name in heading.strip().split(" | ")) == sorted(models)
     one = BoardOptions(wanted=RunFilter(benchmarks=["notes"]))
-    export_card(tmp_path / "store", tmp_path / "card.md", one, today=TODAY)
+    export_card(tmp_path / "store", tmp_path / "card.md", one, about=TODAY)
     assert "| Model | Notes, Jury (1 to 5) |" in (tmp_path / "card.md").read_text(encoding="utf-8")
     assert re.search(r"\d+ of 21 pairs of models differ significantly", text)
 
@@ -170,30 +172,36 @@ def test_many_models_have_several_tables_and_baselines_follow_without_a_rank(tmp
 def test_the_card_begins_with_title_people_release_and_signature(medhelm: Medhelm, store: Path) -> None:
     key = make_key(store.parent / "committee")
     said = ("--title", "Drafts `of` <letters>", "--institution", "St. Mary", "--author", "Board", "--date", "May 2026")
-    where = ("export", "card", "card.md", "--store", store, *said)
-    assert medhelm(*where).code == 0
-    assert "These results are in no release" in Path("card.md").read_text(encoding="utf-8")
+    where = ("--store", store, *said)
     medhelm("release", "frozen", "--store", store, "--sign", key)
-    for option, words in (((), "signed, not checked here"), (("--signed-by", f"{key}.pub"), ", verified")):
-        assert medhelm(*where, *option).code == 0
-        lines = Path("card.md").read_text(encoding="utf-8").splitlines()
+    for place, option, words in (
+        ("card.md", (), "signed, not checked here"),
+        ("folder", ("--signed-by", f"{key}.pub"), ", verified"),
+    ):
+        assert medhelm("export", "card", place, *where, *option).code == 0
+        page = Path(place) if place == "card.md" else Path(place) / "card.md"
+        lines = page.read_text(encoding="utf-8").splitlines()
         assert lines[0] == r"# Drafts \`of\` \<letters>"
         assert lines[2:4] == ["Evaluation card: 2 models on 3 benchmarks  ", "St. Mary · Board  "]
         assert "card of May 2026." in lines[4]
         assert lines[5].startswith("Release frozen of ") and words in lines[5]
     other = make_key(store.parent / "other")
-    assert_refused(medhelm(*where, "--signed-by", f"{other}.pub"), "is not a signature by this key")
-    medhelm("export", "card", "folder", "--store", store, *said)
-    about = json.loads(Path("folder/medhelm-export.json").read_text(encoding="utf-8"))["about"]
+    refused = medhelm("export", "card", "card.md", *where, "--signed-by", f"{other}.pub")
+    assert_refused(refused, "is not a signature by this key")
+    about = read(Path("folder/medhelm-export.json"))["about"]
     assert about == {"title": said[1], "institution": "St. Mary", "author": "Board", "date": "May 2026"}
-    page = HtmlPage(Path("folder/card.html").read_text(encoding="utf-8"))
-    assert page.text.index("Drafts") < page.text.index("St. Mary") < page.text.index("Release frozen")
-    assert "letters" not in page.tags()
+    html = HtmlPage(Path("folder/card.html").read_text(encoding="utf-8"))
+    assert html.text.index("Drafts") < html.text.index("St. Mary") < html.text.index("Release frozen")
+    assert "letters" not in html.tags()
 
 
-def test_results_that_differ_from_a_release_do_not_claim_it(medhelm: Medhelm, store: Path) -> None:
+def test_a_card_names_the_release_that_holds_its_results_and_no_other(medhelm: Medhelm, store: Path) -> None:
     medhelm("release", "frozen", "--store", store)
-    assert card(store)["release"]["name"] == "frozen"
+    found = card(store)
+    assert found["release"]["name"] == "frozen"
+    shown = {benchmark["id"]: benchmark["prompts_digest"] for benchmark in found["benchmarks"]}
+    assert shown == {run["benchmark"]: run["prompts"] for run in read(store / "releases/frozen/release.json")["bases"]}
+    assert shown["toy"] == shown["grouped"] != shown["letters"]
     assert card(store, rule="published")["release"] is None
     part = card(store, wanted=RunFilter(benchmarks=["toy"]))["release"]
     assert (part["name"], part["is_part"]) == ("frozen", True)
@@ -236,15 +244,15 @@ def test_clinicians_who_disagree_with_the_jury_come_first(tmp_path: Path, medhel
     ratings.write_text("\n".join([f"rater,instance_id,benchmark,model,{','.join(CRITERIA)}", *rows]), encoding="utf-8")
     assert not card(tmp_path / "store")["verdict"][0].startswith("Do not rely")
     assert medhelm("export", "card", "rated.json", "--store", tmp_path / "store", "--ratings", ratings).code == 0
-    said = json.loads(Path("rated.json").read_text(encoding="utf-8"))["verdict"]
-    assert "Do not rely on the jury" in said[0]
+    assert "Do not rely on the jury" in read(Path("rated.json"))["verdict"][0]
 
 
-def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, store: Path) -> None:
-    for _ in range(2):
-        assert medhelm("export", "card", "card.md", "--store", store).code == 0
+def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, shared: Path) -> None:
+    shutil.copy(shared / "out" / "card.md", "card.md")
+    assert medhelm("export", "card", "card.md", "--store", shared / "store", "--model", "openai/a").code == 0
+    assert "1 model on 3 benchmarks" in Path("card.md").read_text(encoding="utf-8")
     Path("thesis.md").write_text("years of work", encoding="utf-8")
-    assert_refused(medhelm("export", "card", "thesis.md", "--store", store), "not an evaluation card")
+    assert_refused(medhelm("export", "card", "thesis.md", "--store", shared / "store"), "not an evaluation card")
     assert Path("thesis.md").read_text(encoding="utf-8") == "years of work"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +31,33 @@ NOTE = new_annotation(
 )
 
 
+FORMATS = ("csv", "parquet")
+
+
 @pytest.fixture
-def store(medhelm: Medhelm, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Letters of options, the same in groups, and judged text, with failures of every kind."""
-    copied = copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "exported-store")
-    for one in (NOTE, new_annotation("letters", "q7", is_starred=True), new_annotation("gone", "q1", note="No run")):
-        add_annotation(open_store(copied), one)
-    return copied
+def shared(medhelm: Medhelm, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with failures of every kind and its tables, with texts and without, which no test changes.
+
+    Letters of options, the same in groups, and judged text.
+    """
+    folder, template = (tmp_path_factory.getbasetemp() / name for name in ("exported-tables", "exported-store"))
+    if not folder.exists():
+        store = copy_of_store(medhelm, folder, template)
+        star, gone = new_annotation("letters", "q7", is_starred=True), new_annotation("gone", "q1", note="No run")
+        for one in (NOTE, star, gone):
+            add_annotation(open_store(store), one)
+        for format, texts in product(FORMATS, (False, True)):
+            written(medhelm, store, format, *["--with-text"] * texts)
+    return folder
+
+
+def tables_of(shared: Path, format: str, *, texts: bool = False) -> Path:
+    return shared / f"{format}{'--with-text' * texts}"
 
 
 def written(medhelm: Medhelm, store: Path, format: str, *options: str) -> Path:
     """The folder of an export."""
-    folder = store.parent / f"tables-{format}"
+    folder = store.parent / f"{format}{''.join(options)}"
     done = medhelm("export", format, folder, "--store", store, *options)
     assert done.code == 0, done.err
     return folder
@@ -58,11 +74,9 @@ def rows(path: Path) -> list[dict[str, Any]]:
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_every_run_and_record_is_there_with_its_scores_to_the_last_digit(
-    medhelm: Medhelm, store: Path, format: str
-) -> None:
-    folder = written(medhelm, store, format)
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_run_and_record_is_there_with_its_scores_to_the_last_digit(shared: Path, format: str) -> None:
+    folder = tables_of(shared, format)
     assert {path.stem for path in folder.glob(f"*.{format}")} - {"dictionary"} == set(TABLES)
     runs = rows(folder / f"runs.{format}")
     assert [run["benchmark"] for run in runs] == ["grouped", "grouped", "letters", "letters", "toy", "toy"]
@@ -70,7 +84,7 @@ def test_every_run_and_record_is_there_with_its_scores_to_the_last_digit(
     assert [(row["run"], row["benchmark"], row["model"], int(row["position"])) for row in records] == [
         (run["run"], run["benchmark"], run["model"], position) for run in runs for position in range(9)
     ]
-    for run in load_runs(open_store(store)):
+    for run in load_runs(open_store(shared / "store")):
         own = [row for row in records if row["run"] == run.id]
         for rule in RULES:
             for metric in run.estimates[rule]:
@@ -86,10 +100,10 @@ def test_every_run_and_record_is_there_with_its_scores_to_the_last_digit(
     assert {row["group"] for row in records} == {None, "0", "1"}
 
 
-def test_estimates_and_judgments_are_those_of_the_store(medhelm: Medhelm, store: Path) -> None:
-    folder = written(medhelm, store, "csv")
+def test_estimates_and_judgments_are_those_of_the_store(shared: Path) -> None:
+    folder = tables_of(shared, "csv")
     estimates = rows(folder / "estimates.csv")
-    for run in counted_runs(load_runs(open_store(store))):
+    for run in counted_runs(load_runs(open_store(shared / "store"))):
         found = {(e["metric"], e["scoring"]): float(e["value"]) for e in estimates if e["run"] == run.id}
         assert found == {(m, rule): e.value for rule in RULES for m, e in run.estimates[rule].items()}
     judgments = rows(folder / "judgments.csv")
@@ -103,9 +117,9 @@ def test_estimates_and_judgments_are_those_of_the_store(medhelm: Medhelm, store:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_leaderboard_is_the_one_that_is_shown(medhelm: Medhelm, store: Path, rule: str) -> None:
-    shown = medhelm("leaderboard", "--store", store, "--scoring", rule, "--json").json["models"]
-    found = [row for row in rows(written(medhelm, store, "csv") / "leaderboard.csv") if row["scoring"] == rule]
+def test_the_leaderboard_is_the_one_that_is_shown(medhelm: Medhelm, shared: Path, rule: str) -> None:
+    shown = medhelm("leaderboard", "--store", shared / "store", "--scoring", rule, "--json").json["models"]
+    found = [row for row in rows(tables_of(shared, "csv") / "leaderboard.csv") if row["scoring"] == rule]
     for row, model in zip(found, shown, strict=True):
         assert row["model"] == model["model"]
         for name in ("win_rate", "macro_average"):
@@ -115,8 +129,9 @@ def test_the_leaderboard_is_the_one_that_is_shown(medhelm: Medhelm, store: Path,
 
 
 def test_chosen_benchmarks_have_tables_of_their_own_and_unfinished_runs_do_not_count(
-    medhelm: Medhelm, store: Path
+    medhelm: Medhelm, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    store = copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "exported-store")
     medhelm("run", store.parent / "toy", "--model", "baseline/majority", "--limit", "3", "--store", store)
     medhelm("run", store.parent / "toy", "--model", "baseline/majority", "--store", store)
     folder = written(medhelm, store, "csv", "--benchmark", "toy")
@@ -127,20 +142,16 @@ def test_chosen_benchmarks_have_tables_of_their_own_and_unfinished_runs_do_not_c
     assert {(row["n"], row["counts"], row["limit"]) for row in runs} == {("9", "true", None), ("3", "false", "3")}
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_no_text_of_patients_models_or_judges_is_written_unless_asked_for(
-    medhelm: Medhelm, store: Path, format: str
-) -> None:
-    folder = written(medhelm, store, format)
-    for path in folder.iterdir():
-        content = path.read_bytes()
-        for text in (b"Question number", b"An answer to", b"it is 3", b"HYPERLINK", b"content filter"):
-            assert text not in content, path
+@pytest.mark.parametrize("format", FORMATS)
+def test_no_text_of_patients_models_or_judges_is_written_unless_asked_for(shared: Path, format: str) -> None:
+    texts = (b"Question number", b"An answer to", b"it is 3", b"HYPERLINK", b"content filter")
+    folder = tables_of(shared, format)
+    assert [(path, text) for path in folder.iterdir() for text in texts if text in path.read_bytes()] == []
     assert "contain no prompts" in (folder / "dictionary.md").read_text(encoding="utf-8")
 
 
-def test_texts_are_written_when_asked_for_and_the_file_says_what_they_may_hold(medhelm: Medhelm, store: Path) -> None:
-    folder = written(medhelm, store, "parquet", "--with-text")
+def test_texts_are_written_when_asked_for_and_the_file_says_what_they_may_hold(shared: Path) -> None:
+    folder = tables_of(shared, "parquet", texts=True)
     records = {(r["benchmark"], r["model"][7], r["instance_id"]): r for r in rows(folder / "records.parquet")}
     assert records["letters", "b", "q6"]["completion"] == FORMULA
     assert records["letters", "b", "q5"]["completion"] == ""
@@ -156,7 +167,7 @@ def test_texts_are_written_when_asked_for_and_the_file_says_what_they_may_hold(m
     assert "patient data" in (folder / "dictionary.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_reasoning_is_a_text_of_the_model_and_written_only_with_the_others(
     medhelm: Medhelm, tmp_path: Path, format: str
 ) -> None:
@@ -171,8 +182,8 @@ def test_reasoning_is_a_text_of_the_model_and_written_only_with_the_others(
         assert b"cannot breathe" not in path.read_bytes(), path
 
 
-def test_csv_is_that_of_the_standard_and_no_completion_is_a_formula(medhelm: Medhelm, store: Path) -> None:
-    folder = written(medhelm, store, "csv", "--with-text")
+def test_csv_is_that_of_the_standard_and_no_completion_is_a_formula(shared: Path) -> None:
+    folder = tables_of(shared, "csv", texts=True)
     for path in folder.glob("*.csv"):
         content = path.read_bytes()
         assert not content.startswith(b"\xef\xbb\xbf")
@@ -184,12 +195,10 @@ def test_csv_is_that_of_the_standard_and_no_completion_is_a_formula(medhelm: Med
     assert not [cell for cell in cells if re.match(r"[=+@\t\r]|-(?![\d.e-]+$)", cell)]
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
-@pytest.mark.parametrize("options", [(), ("--with-text",)])
-def test_every_column_is_described_and_has_values_as_described(
-    medhelm: Medhelm, store: Path, format: str, options: tuple[str, ...]
-) -> None:
-    folder = written(medhelm, store, format, *options)
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("texts", [False, True])
+def test_every_column_is_described_and_has_values_as_described(shared: Path, format: str, texts: bool) -> None:
+    folder = tables_of(shared, format, texts=texts)
     tables = {path.stem: rows(path) for path in folder.glob(f"*.{format}") if path.stem != "dictionary"}
     described: dict[str, list[str]] = {}
     kinds = {"text": str, "JSON": str, "whole number": int, "number": float, "true or false": bool}
@@ -207,11 +216,11 @@ def test_every_column_is_described_and_has_values_as_described(
         assert all(f"\n| {name} |" in part for name in names)
 
 
-def test_a_folder_with_other_content_is_refused(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+def test_a_folder_with_other_content_is_refused(medhelm: Medhelm, shared: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (own / "thesis.txt").write_text("years of work", encoding="utf-8")
-    assert_refused(medhelm("export", "csv", own, "--store", store), "not a medhelm export")
+    assert_refused(medhelm("export", "csv", own, "--store", shared / "store"), "not a medhelm export")
     assert [path.name for path in own.iterdir()] == ["thesis.txt"]
 
 
@@ -219,9 +228,9 @@ def test_clusters_are_exported_as_keyed_hashes(tmp_path: Path, medhelm: Medhelm)
     """Equal for equal clusters, in every export of a store and never in another one."""
     numbers = ["1000105", "1000071", "1000105", ""]
     found = []
-    for store in ("one", "two"):
+    for store, formats in (("one", FORMATS), ("two", ["csv"])):
         make_store(tmp_path / store, {"toy": {"m/a": [1.0, 0.0, 1.0, 0.0], "m/b": [1.0] * 4}}, clusters=numbers)
-        for kind in ("csv", "parquet"):
+        for kind in formats:
             done = medhelm("export", kind, f"{store}-{kind}", "--store", store)
             assert "toy: the clusters look like record numbers of patients" in done.err
             names = Pseudonyms(open_store(tmp_path / store))

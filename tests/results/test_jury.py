@@ -248,11 +248,12 @@ def test_the_leaderboard_warns_of_the_same_benchmarks(store: Path, turned: tuple
     add_judged_runs(store, "guessed", chance, lower_is_better=turned)
     add_judged_runs(store, "judged", grades(0, 40), lower_is_better=turned)
     add_judged_runs(store, "by_one", grades(0, 40)[:1], judges=JUDGES[:1])
-    (warning,) = [one for one in leaderboard(store).verdict if "better than chance" in one]
+    verdict = leaderboard(store).verdict
+    (warning,) = [one for one in verdict if "better than chance" in one]
     found = {own.benchmark: own.one_judge for own in analyze_judges([store]).benchmarks}
     assert f": {present(present(found['guessed']).value):.2f}, where 1 is perfect agreement" in warning
     assert warning.startswith("Do not use the ranking on Guessed: the judges are not shown to agree better than chance")
-    assert leaderboard(store).verdict[0] == warning
+    assert verdict[0] == warning
     agreement = read_inputs([store]).judge_agreement
     assert set(agreement) == {"guessed", "judged"}, "a single judge is no reason for a warning"
     for name, one in agreement.items():

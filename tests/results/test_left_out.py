@@ -281,7 +281,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "n_before"), [*((name, 1) for name in CHANGES), ("answer key", 2), ("answer column", 2)]
+    ("name", "n_before"), [("answer key", 2), ("answer column", 1), ("answer column", 2), ("prompts", 1), ("data", 1)]
 )
 def test_the_command_includes_the_models_that_were_left_out(
     name: str, n_before: int, shell: Medhelm, server: Server, tmp_path: Path

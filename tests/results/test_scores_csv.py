@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from xlsxwriter import Workbook
 
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain.benchmark import SuiteEntry
@@ -45,23 +44,19 @@ EUROPEAN = "Model;PubMedQA - EM;ACI-Bench - Jury Score\r\nm1;0,743;4,533\r\nm2;0
 @pytest.mark.parametrize(
     "content",
     [
-        PLAIN.encode("utf-8-sig"),
-        PLAIN.encode("utf-16"),
-        PLAIN.encode("utf-16-le"),
-        PLAIN.replace("\n", "\r").encode(),
-        EUROPEAN.encode(),
-        ("sep=;\r\n" + EUROPEAN).encode("utf-8-sig"),
-        EUROPEAN.replace(";", "\t").encode("utf-16"),
-        PLAIN.replace("0.743", "74.3%").replace("0.8", "80 %").encode(),
-        EUROPEAN.replace("0,743", "74,3\u00a0%").encode(),
-        PLAIN.replace("0.743", '"0,743"').replace("4.533", '"4,533"').encode(),
-        PLAIN.replace("Score\n", "Score,,\n").encode().replace(b"4.533", b"4.533,,").replace(b"0.8,", b"0.8,,,"),
-        (",,\n\n" + PLAIN.replace("m2", "\n , \nm2")).encode(),
-        PLAIN.replace("Model", "Model/adapter").replace(" m", "\u00a0m").encode(),
-        *(PLAIN.replace("0.8,", f"0.8,{missing}").encode() for missing in ("NA", "nan", "–", "#N/A", "null")),
+        PLAIN,
+        EUROPEAN,
+        PLAIN.replace("0.743", "74.3%").replace("0.8", "80 %"),
+        EUROPEAN.replace("0,743", "74,3\u00a0%"),
+        PLAIN.replace("0.743", '"0,743"').replace("4.533", '"4,533"'),
+        PLAIN.replace("Score\n", "Score,,\n").replace("4.533", "4.533,,").replace("0.8,", "0.8,,,"),
+        ",,\n\n" + PLAIN.replace("m2", "\n , \nm2"),
+        PLAIN.replace("Model", "Model/adapter").replace(" m", "\u00a0m"),
+        PLAIN.replace("0.8,", "0.8,#N/A"),
     ],
 )
-def test_a_table_is_read_alike_however_it_was_saved(tmp_path: Path, content: bytes) -> None:
+def test_a_table_is_read_alike_however_it_was_saved(tmp_path: Path, content: str) -> None:
+    """Encodings, separators and workbooks are those of `io.spreadsheets`."""
     found = read(tmp_path, content)
     assert [(c.model, c.benchmark, c.value) for c in found.cells] == [
         ("m1", "pubmed_qa", 0.743),
@@ -185,29 +180,13 @@ def test_files_without_content(tmp_path: Path, text: str, message: str) -> None:
         read(tmp_path, text)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="the file does not exist"):
-        read_scores(tmp_path / "absent.csv", SUITE)
-    with pytest.raises(UserError, match="is a folder"):
-        read_scores(tmp_path, SUITE)
-    with pytest.raises(UserError, match="is a workbook"):
-        read(tmp_path, b"PK\x03\x04 and more")
-    with pytest.raises(UserError, match="neither UTF-8, UTF-16 nor Windows-1252"):
-        read(tmp_path, b"\xff\xfeM\x00o\x00d")
-    with pytest.raises(UserError, match="not a well-formed CSV record"):
-        read(tmp_path, 'Model,"PubMedQA - EM\nm,0.5\n')
+def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
+    for path, message in ((tmp_path / "absent.csv", "the file does not exist"), (tmp_path, "is a folder")):
+        with pytest.raises(UserError, match=message):
+            read_scores(path, SUITE)
 
 
 def test_a_file_in_windows_1252_is_read_with_a_warning(tmp_path: Path) -> None:
     found = read(tmp_path, "Model,PubMedQA - EM\nDr. Müller,0.5\n".encode("cp1252"))
     assert [cell.model for cell in found.cells] == ["Dr. Müller"]
     assert "it was read as Windows-1252" in found.remarks[0].text
-
-
-def test_a_workbook_is_read_like_a_csv_file(tmp_path: Path) -> None:
-    with Workbook(str(tmp_path / "scores.xlsx")) as book:
-        page = book.add_worksheet()
-        for row, cells in enumerate([["Model", "PubMedQA - EM"], ["m", 0.5], ["n", None]]):
-            page.write_row(row, 0, cells)
-    found = read_scores(tmp_path / "scores.xlsx", SUITE)
-    assert [(cell.model, cell.value) for cell in found.cells] == [("m", 0.5)]

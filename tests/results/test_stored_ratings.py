@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -30,8 +31,10 @@ from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import Store
 from tests.support.benchmarks.judged import CRITERIA
 from tests.support.cli import Medhelm
-from tests.support.rated_store import MODELS, N, make_store, quality
+from tests.support.rated_store import MODELS, N, copy_of_store, quality
 from tests.support.values import present
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 RUBRIC = CardInstrument(
     name="rubric",
@@ -55,15 +58,10 @@ SAFETY = CardInstrument(
 RATERS = ("R1", "R2", "R3")
 
 
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_store(tmp_path_factory.mktemp("judged"))
-
-
 @pytest.fixture
-def store(judged: Path, tmp_path: Path) -> Path:
-    """A copy of the store of this test's own."""
-    return Path(shutil.copytree(judged, tmp_path / "store"))
+def store(tmp_path: Path) -> Path:
+    """Two models that three judges graded."""
+    return copy_of_store(tmp_path)
 
 
 def rows_of(
@@ -345,8 +343,10 @@ def test_card_report_and_site_show_the_study(medhelm: Medhelm, store: Path, tmp_
     assert medhelm("report", tmp_path / "report", *places, "--only", "table1,criteria,study").code == 0
     assert "Names of models were hidden." in (tmp_path / "report" / "tables" / "study.md").read_text()
     assert "accuracy" in (tmp_path / "report" / "tables" / "criteria.csv").read_text()
-    assert medhelm("export", "site", tmp_path / "site", *places).code == 0
+    assert medhelm("export", "site", tmp_path / "site", *places, "--cases", "0").code == 0
     judges = (tmp_path / "site" / "judges.html").read_text()
     assert "Letters, rated on the ward" in judges
     assert "By criterion" in judges
-    assert "Clinicians" in (tmp_path / "site" / "index.html").read_text()
+    page = unescape((tmp_path / "site" / "index.html").read_text())
+    assert "Clinicians" in page
+    assert [sentence for sentence in board_of(store).verdict if sentence not in page] == []

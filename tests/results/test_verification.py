@@ -34,6 +34,7 @@ from medhelm.storage.store import NAME, open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.benchmarks.judged import Script, court, jury, open_benchmark
 from tests.support.benchmarks.judged import mock as open_model
+from tests.support.made_once import made_once
 from tests.support.servers.openai import Server
 from tests.support.values import present
 
@@ -47,9 +48,8 @@ def right_but_for_two(number: int) -> str:
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
     """A store with two models on a toy benchmark, and the folder of its definition and data."""
-    place = make_benchmark(tmp_path / "definitions", n=N)
-    ask(tmp_path, place)
-    return place
+    made_once(tmp_path, "verified", lambda: ask(tmp_path, make_benchmark(tmp_path / "definitions", n=N)))
+    return tmp_path / "definitions" / "toy"
 
 
 def benchmark_of(place: Path) -> Benchmark:
@@ -278,6 +278,5 @@ def test_imported_runs_are_verified_with_their_stored_instances(tmp_path: Path) 
         *load_benchmarks(sorted(names), metrics=METRIC_NAMES),
         *unknown_benchmarks(open_store(store), runs, ()),
     ]
-    for rule in RULES:
-        rejudge(benchmarks, JuryChange(), EvaluationSetup(store=store))
-        assert verify(store, BoardOptions(rule=rule)).same is True
+    rejudge(benchmarks, JuryChange(), EvaluationSetup(store=store))
+    assert all(verify(store, BoardOptions(rule=rule)).same for rule in RULES)

@@ -15,6 +15,7 @@ from medhelm.evaluation import recorder as run_in_progress
 from medhelm.evaluation.python_api import evaluate
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import CRITERIA, jury, mock, number, open_benchmark, verdict
+from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
 
 N = 120
@@ -40,6 +41,12 @@ def answer(body: Mapping[str, Any]) -> Answer:
         return chat(f"Answer of {body['model']} to number {question}")
     model = next(name for name in MODELS if f"Answer of {name}" in body["messages"][0]["content"])
     return chat(verdict(*(grade(body["model"], model, question, criterion) for criterion in CRITERIA)))
+
+
+def copy_of_store(folder: Path) -> Path:
+    """Write the store, which is made once, into an empty folder, and return it."""
+    made_once(folder, "rated", lambda: make_store(folder))
+    return folder / "store"
 
 
 def make_store(folder: Path) -> Path:

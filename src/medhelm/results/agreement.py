@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from medhelm.analysis.agreement.calibration import (
 )
 from medhelm.analysis.agreement.jury_vs_clinicians import (
     SHARE,
+    AgreementWithClinicians,
+    BenchmarkAgreement,
+    ClinicianAgreement,
     Conclusion,
     JuryAgreement,
     RatingMatrix,
@@ -33,14 +36,15 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     measure_agreement,
     pool_benchmarks,
 )
-from medhelm.analysis.means import DRAWS, row_means
-from medhelm.domain import JURY, Benchmark, Run
+from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement
+from medhelm.analysis.means import DRAWS, Floats, row_means
+from medhelm.domain import JURY, Benchmark, Estimate, Rule, Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import Remark
 from medhelm.domain.text import AnyPath, listed
 from medhelm.errors import UserError
-from medhelm.results.comparable import SelectedRuns, left_out_remarks, select_runs
+from medhelm.results.comparable import SelectedRuns, default_tier, left_out_remarks, select_runs
 from medhelm.results.formats.fields import Field, select, table_of
 from medhelm.results.formats.studies import study_json
 from medhelm.results.formats.tables import Value, decimal, estimate_text, number, render, with_interval
@@ -52,17 +56,6 @@ from medhelm.storage.damage import intact_runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, read_prompt, score_column
 from medhelm.storage.store import Store, open_store
-
-if TYPE_CHECKING:
-    from medhelm.analysis.agreement.jury_vs_clinicians import (
-        AgreementWithClinicians,
-        BenchmarkAgreement,
-        ClinicianAgreement,
-    )
-    from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement
-    from medhelm.analysis.means import Floats
-    from medhelm.domain import Estimate, Rule
-
 
 SEED = 0
 """Seed of the resampling, so that results are reproducible."""
@@ -92,8 +85,10 @@ def agreement(
     """
     opened = open_store(store) if (store / "store.json").exists() else None
     chosen = judged_runs(store) if opened else {}
-    judged = {(benchmark, model): run for one in chosen.values() for (model, benchmark), run in one.runs.items()}
-    runs = {**_unjudged_runs(store), **judged} if opened and not is_ratings_file(ratings) else judged
+    judged = _by_benchmark(*chosen.values())
+    runs = judged
+    if opened and not is_ratings_file(ratings):
+        runs = {**_by_benchmark(_selected(intact_runs(load_runs(opened)))), **judged}
     found = chosen_ratings(ratings, opened, runs, lambda: known_benchmarks(benchmarks, judged), scale=scale)
     if found is None:
         return None
@@ -127,12 +122,15 @@ def _without_jury_remarks(found: BenchmarkAgreement) -> BenchmarkAgreement:
     return replace(found, remarks=tuple(remark for remark in found.remarks if remark.code not in codes))
 
 
-def _unjudged_runs(store: Path) -> Runs:
-    """Return the runs that count on each benchmark, whether or not they have a jury."""
-    found = list(intact_runs(load_runs(open_store(store))))
-    real = [run for run in found if run.tier == "real"]
-    selected = select_runs((("", run) for run in real or found), comparable_only=False)
-    return {(benchmark, model): run for (model, benchmark), run in selected.runs.items()}
+def _selected(runs: Sequence[Run]) -> SelectedRuns:
+    """Return the runs that count on each benchmark; on real data, if there are any."""
+    tier = default_tier(runs)
+    return select_runs((("", run) for run in runs if run.tier == tier), comparable_only=False)
+
+
+def _by_benchmark(*selected: SelectedRuns) -> Runs:
+    """Return selected runs by benchmark and model."""
+    return {(benchmark, model): run for one in selected for (model, benchmark), run in one.runs.items()}
 
 
 def _not_compared(ratings: Ratings, judged: Runs) -> Iterator[tuple[str, str]]:
@@ -170,11 +168,8 @@ def _of_wanted_runs(ratings: Ratings, wanted: RunFilter, runs: Runs) -> Ratings:
 def judged_runs(store: Path, wanted: RunFilter = EVERY_RUN) -> dict[str, SelectedRuns]:
     """Select the judged runs of each benchmark; on real data, if there are any. Raises: as `filter_runs`."""
     found = list(intact_runs(run for run in load_runs(open_store(store)) if run.jury_result))
-    chosen = {}
-    for name, runs in group_by(filter_runs(wanted, found, lambda run: run), lambda run: run.benchmark).items():
-        real = [run for run in runs if run.tier == "real"]
-        chosen[name] = select_runs((("", run) for run in real or runs), comparable_only=False)
-    return chosen
+    by_benchmark = group_by(filter_runs(wanted, found, lambda run: run), lambda run: run.benchmark)
+    return {name: _selected(runs) for name, runs in by_benchmark.items()}
 
 
 def known_benchmarks(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, RatedBenchmark]:
@@ -245,7 +240,7 @@ def _read_stored(run: Run, known: RatedBenchmark) -> _Stored:
         value = known.low + known.high - grade if mirrored else grade
         if criterion in criteria:
             cells[names.index(judge), place[instance], criteria[criterion]] = value
-    jury = _numbers(columns[score])
+    jury = np.array(columns[score], dtype=float)
     unseen = ~np.isnan(jury)
     unseen[[place[name] for name in set(judgments.instance_ids)]] = False
     cells[:, unseen] = known.low
@@ -258,13 +253,10 @@ def _read_stored(run: Run, known: RatedBenchmark) -> _Stored:
         jury=jury,
         grades=grades,
         judges={name: own.mean(axis=1) for name, own in zip(names, cells, strict=True)},
-        baselines={name: _numbers(columns[column]) for name, column in zip(BASELINES, baselines, strict=True)},
+        baselines={
+            name: np.array(columns[column], dtype=float) for name, column in zip(BASELINES, baselines, strict=True)
+        },
     )
-
-
-def _numbers(values: Sequence[float | None]) -> Floats:
-    """Return a column of the store as numbers, nan if missing."""
-    return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
 # --- grades of the ratings file ---------------------------------------------------------------------------------------
@@ -368,12 +360,8 @@ def draw_rating_sample(
     Raises: UserError if there is nothing to draw from, and as `filter_runs`; StoreError.
     """
     chosen = judged_runs(store, wanted) if (store / "store.json").exists() else {}
-    runs = {
-        (name, model): run
-        for name, selected in chosen.items()
-        for (model, _), run in selected.runs.items()
-        if run.jury_result and run.jury_result.form != "points"
-    }
+    judged = _by_benchmark(*chosen.values())
+    runs = {key: run for key, run in judged.items() if run.jury_result and run.jury_result.form != "points"}
     if not runs:
         raise UserError(f"{store} has no run whose judges gave grades. `medhelm run --judge` makes one.")
     left_out: tuple[str, ...] = ()
@@ -415,7 +403,7 @@ def _draw_from_run(
     assert run.jury_result is not None, "only judged runs are looked at"
     score = score_column(JURY, "corrected")
     columns = read_columns(run, ["instance_id", "completion", score])
-    scores = _numbers(columns[score])
+    scores = np.array(columns[score], dtype=float)
     names = [run.benchmark] if options.same_instances else [run.benchmark, model]
     rng = np.random.default_rng([seed, *(zlib.crc32(name.encode()) for name in names)])
     if options.same_instances:
@@ -511,14 +499,14 @@ def as_json(found: JuryAgreement) -> dict[str, Any]:
 
 
 def _benchmark_json(found: BenchmarkAgreement) -> dict[str, Any]:
-    jury = found.jury
+    jury, clinicians = found.jury, _clinicians_json(found.clinicians, found.raters)
     return {
         "n_instances": found.n_instances,
         "n_raters": len(found.raters),
         "jury_vs_clinicians": _comparison_json(jury),
         # Two keys for the published number, the mean over pairs: the first one is older. No text uses it.
-        "clinicians": _clinicians_json(found.clinicians, found.raters),
-        "clinicians_published": _clinicians_json(found.clinicians, found.raters),
+        "clinicians": clinicians,
+        "clinicians_published": clinicians,
         "one_clinician": {
             "jury": _raters_json(found.one_clinician.jury),
             "clinicians": _raters_json(found.one_clinician.raters),
@@ -530,7 +518,11 @@ def _benchmark_json(found: BenchmarkAgreement) -> dict[str, Any]:
         **select(jury.spearman, SPEARMAN, rounded=True),
         **select(jury, f"{KAPPA} weighted_kappa_low=kappa.low weighted_kappa_high=kappa.high", rounded=True),
         "criteria": {
-            name: _full_comparison_json(match) | _criterion_json(found.by_criterion[name])
+            name: {
+                **_full_comparison_json(match),
+                "clinicians": _raters_json(found.by_criterion[name].raters),
+                "jury_and_clinician": _raters_json(found.by_criterion[name].jury),
+            }
             for name, match in found.criteria.items()
         },
         "judges": {name: _full_comparison_json(match) for name, match in found.judges.items()},
@@ -553,11 +545,6 @@ def _comparison_json(found: AgreementWithClinicians) -> dict[str, Any]:
     return row
 
 
-def _criterion_json(found: JuryAndRaters) -> dict[str, Any]:
-    """Return agreement on one criterion: of two clinicians, and of the jury with a clinician."""
-    return {"clinicians": _raters_json(found.raters), "jury_and_clinician": _raters_json(found.jury)}
-
-
 def _raters_json(found: RaterAgreement, key: str = "value") -> dict[str, Any]:
     """Return agreement with one clinician."""
     row = {**select(found, f"{key}=value low high", rounded=True), "n": found.n, "n_raters": found.n_raters}
@@ -566,11 +553,8 @@ def _raters_json(found: RaterAgreement, key: str = "value") -> dict[str, Any]:
 
 def _full_comparison_json(found: AgreementWithClinicians) -> dict[str, Any]:
     """Return a comparison with rank correlation and kappa."""
-    return {
-        **_comparison_json(found),
-        **select(found.spearman, SPEARMAN, rounded=True),
-        **select(found, KAPPA, rounded=True),
-    }
+    more = select(found.spearman, SPEARMAN, rounded=True) | select(found, KAPPA, rounded=True)
+    return _comparison_json(found) | more
 
 
 def _clinicians_json(found: ClinicianAgreement, raters: Sequence[str]) -> dict[str, Any]:
@@ -711,7 +695,7 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
         return overview
     hidden = {"pair_without_icc"} if rule == "corrected" else set()
     hidden |= set() if wide else {"baseline_missing"}
-    shown = [*map(str, (remark for remark in found.remarks if remark.code not in hidden))]
+    shown = [str(remark) for remark in found.remarks if remark.code not in hidden]
     for name, one in found.datasets.items():
         shown += [f"{found.title(name)}: {remark}" for remark in one.remarks if remark.code not in hidden]
     if len(found.datasets) > 1:
@@ -726,19 +710,27 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     return "\n".join(filter(None, [top, overview, *details, remarks, meaning])) + "\n"
 
 
+Table = tuple[list[list[Value]], list[str], list[str]]
+"""Rows, headings, and the headings that a narrow terminal leaves out."""
+
+
+def _named_rows(heading: str, names: Iterable[str], table: Table) -> Table:
+    """Return a table with names as its first column."""
+    rows, headers, drop = table
+    return [[name, *row] for name, row in zip(names, rows, strict=True)], [heading, *headers], drop
+
+
 def _with_combined(found: JuryAgreement) -> list[tuple[str, BenchmarkAgreement]]:
     """Return the title of each benchmark with its agreement, and all together if there are several."""
     titled = [(found.title(name), one) for name, one in found.datasets.items()]
     return [*titled, (COMBINED, found.combined)] if len(titled) > 1 else titled
 
 
-def overview_table(
-    found: JuryAgreement, rule: Rule = "corrected", *, wide: bool = False
-) -> tuple[list[list[Value]], list[str], list[str]]:
-    """Return rows, headings and headings to drop of the table with one row per benchmark; parameters as `to_table`."""
+def overview_table(found: JuryAgreement, rule: Rule = "corrected", *, wide: bool = False) -> Table:
+    """Return the table with one row per benchmark; parameters as `to_table`."""
     several = _with_combined(found)
-    rows, headers, drop = table_of(_fields(rule, wide=wide), [one for _, one in several], wide=wide)
-    return [[title, *row] for (title, _), row in zip(several, rows, strict=True)], ["Benchmark", *headers], drop
+    table = table_of(_fields(rule, wide=wide), [one for _, one in several], wide=wide)
+    return _named_rows("Benchmark", [title for title, _ in several], table)
 
 
 def _fields(rule: Rule, *, wide: bool) -> list[Field[BenchmarkAgreement]]:
@@ -802,17 +794,12 @@ _BY_CRITERION: list[Field[JuryAndRaters]] = [
 """Columns of agreement by criterion. By two or more: completions that two or more clinicians rated."""
 
 
-def by_criterion_table(one: BenchmarkAgreement) -> tuple[list[list[Value]], list[str], list[str]]:
-    """Return rows, headings and headings to drop: agreement by criterion, of the jury and of clinicians."""
-    rows, headers, drop = table_of(_BY_CRITERION, list(one.by_criterion.values()))
-    return [[name, *row] for name, row in zip(one.by_criterion, rows, strict=True)], ["Criterion", *headers], drop
+def by_criterion_table(one: BenchmarkAgreement) -> Table:
+    """Return agreement by criterion, of the jury and of clinicians."""
+    return _named_rows("Criterion", one.by_criterion, table_of(_BY_CRITERION, list(one.by_criterion.values())))
 
 
-def _details_table(
-    found: JuryAgreement,
-    format: str,
-    part: Callable[[BenchmarkAgreement], tuple[list[list[Value]], list[str], list[str]]],
-) -> str:
+def _details_table(found: JuryAgreement, format: str, part: Callable[[BenchmarkAgreement], Table]) -> str:
     """Return a table with more rows for each benchmark: those of `part`."""
     tables = [(title, part(one)) for title, one in _with_combined(found)]
     rows = [[title, *row] for title, (own, _, _) in tables for row in own]
@@ -820,16 +807,14 @@ def _details_table(
     return render(rows, ["Benchmark", *headers], format=format, drop=drop)
 
 
-def details_table(one: BenchmarkAgreement) -> tuple[list[list[Value]], list[str], list[str]]:
-    """Return rows, headings and headings to drop: criteria, single judges and metrics against the clinicians."""
-    found = [
-        (f"{kind} {name}", match)
+def details_table(one: BenchmarkAgreement) -> Table:
+    """Return criteria, single judges and metrics against the clinicians."""
+    found = {
+        f"{kind} {name}": match
         for kind, matches in (("jury,", one.criteria), ("judge", one.judges), ("metric", one.baselines))
         for name, match in matches.items()
-    ]
-    rows, headers, drop = table_of(_DETAILS, [match for _, match in found])
-    named = [[name, *row] for (name, _), row in zip(found, rows, strict=True)]
-    return named, ["Compared with clinicians", *headers], drop
+    }
+    return _named_rows("Compared with clinicians", found, table_of(_DETAILS, list(found.values())))
 
 
 def sample_to_csv(found: RatingSample, raters: Sequence[str]) -> str:

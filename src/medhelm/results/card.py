@@ -9,7 +9,7 @@ import platform
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.findings import beats_constant_answer, lacking_benchmarks, pairs_sentence
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.benchmarks.catalog import all_names
-from medhelm.domain import JURY, POOL, Benchmark, Model, Rule, Run
+from medhelm.domain import JURY, POOL, Benchmark, Estimate, Model, Rule, Run
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import AS_WORST, CAUSED_BY_MODEL
 from medhelm.domain.text import listed
@@ -80,12 +80,11 @@ def export_card(
     about: DocumentOptions = NO_DOCUMENT,
     *,
     definitions: Mapping[str, Benchmark] | None = None,
-    today: datetime.date | None = None,
 ) -> ExportResult:
     """Write the card of a store as `card.md`, `card.html` and `card.json`, or as one file with one of these endings.
 
-    Parameters: place, a folder or file that is new or holds a card; about, what it says about itself; definitions,
-    benchmarks by name, for tasks and sources; today, the date of the card unless `about` has one.
+    Parameters: place, a folder or file that is new or holds a card; about, what it says about itself, by default with
+    the date of today; definitions, benchmarks by name, for tasks and sources.
     Raises: UserError, StoreError, StoreFullError.
     """
     if place.suffix.lower() in DOCUMENTS and not place.is_dir():
@@ -102,24 +101,18 @@ def export_card(
     if not selection.counted:
         raise UserError("\n".join(["No finished run to report.", *map(str, selection.remarks)]))
     board = export_leaderboard(store, selection, options)
-    day = (today or datetime.datetime.now(datetime.UTC).date()).isoformat()
-    card = card_of(
-        selection, board, definitions or {}, options, replace(about, date=about.date or day), data_use([store])
-    )
+    dated = replace(about, date=about.date or datetime.datetime.now(datetime.UTC).date().isoformat())
+    card = card_of(selection, board, definitions or {}, options, dated, data_use([store]))
     texts = {
         ".md": to_markdown(card),
         ".html": to_html(card),
         ".json": json.dumps(as_json(card), indent=2, ensure_ascii=False) + "\n",
     }
     if alone:
-        _write_one_file(place, texts[place.suffix])
+        with output_errors(place, "file"):
+            write_file(place, texts[place.suffix])
     else:
-        metadata = {
-            "medhelm": __version__,
-            "scoring": options.rule,
-            "tier": selection.tier,
-            "about": about.texts,
-        }
+        metadata = {"medhelm": __version__, "scoring": options.rule, "tier": selection.tier, "about": about.texts}
         with new_export(place, "card", metadata) as new:
             for suffix, text in texts.items():
                 (new / f"card{suffix}").write_text(text, encoding="utf-8")
@@ -137,11 +130,6 @@ def _is_card(path: Path) -> bool:
     return '"medhelm_card"' in start or "Evaluation card: " in start
 
 
-def _write_one_file(place: Path, text: str) -> None:
-    with output_errors(place, "file"):
-        write_file(place, text)
-
-
 def card_of(
     selection: ExportSelection,
     board: Leaderboard,
@@ -153,13 +141,12 @@ def card_of(
     """Return the card of the selected runs and their leaderboard. `found`: where the data of the store went."""
     runs = list(selection.counted.values())
     days = sorted(run.started[:10] for run in runs)
+    versions = {"medhelm": __version__, "Python": platform.python_version()}
     names = short_names(model for model, _ in selection.counted)
     named = renamed(board, names)
     titles = {column.benchmark for column in board.columns}
     shown = {key: run for key, run in selection.counted.items() if key[1] in titles}
     digests = digests_by_model(selection.store, shown)
-    versions = {"medhelm": sorted({run.versions.get("medhelm", "") for run in runs} - {""})}
-    versions["Python"] = sorted({run.versions.get("python", "") for run in runs} - {""})
     folders = list(dict.fromkeys(stored_folder(run).parents[2] for run in runs))
     in_store = {(run.model, run.benchmark): run for run in runs}
     return Card(
@@ -184,8 +171,8 @@ def card_of(
         sections=read_sections(folders, replace(options, tier=selection.tier)),
         limits=limits(selection, board, names),
         versions={
-            name: ", ".join(found) or (__version__ if name == "medhelm" else platform.python_version())
-            for name, found in versions.items()
+            name: ", ".join(sorted({run.versions.get(name.lower(), "") for run in runs} - {""})) or current
+            for name, current in versions.items()
         },
         measures={column.metric_title or column.metric: _metric_in_words(column.metric) for column in board.columns},
         command=_command(runs, selection, board.scoring, definitions),
@@ -220,17 +207,17 @@ def _card_model(
         judges_cost_usd=sum_costs(judges).usd if judges else None,
         price=_price_in_words(reached),
         digests=digests,
-        clinicians=_mean_rating(row.clinicians),
+        clinicians=_number(row.clinicians),
         with_floors=_number(row.average_with_floors),
     )
 
 
-def _mean_rating(found: ClinicianMean | None) -> Number | None:
-    return Number(value=found.value, low=found.low, high=found.high, n=found.n) if found else None
-
-
-def _number(average: Average | None) -> Number | None:
-    return Number(value=average.value, low=average.low, high=average.high) if average else None
+def _number(found: Average | ClinicianMean | Estimate | None) -> Number | None:
+    """Return a number with its interval, and with its count if it is no average over benchmarks."""
+    if found is None:
+        return None
+    n = None if isinstance(found, Average) else found.n
+    return Number(value=found.value, low=found.low, high=found.high, n=n)
 
 
 def _connection_in_words(model: Model | None, runs: Sequence[Run]) -> str:
@@ -297,11 +284,9 @@ def _card_benchmarks(
                 prompts_digest=prompts_digest(read_messages(prompts)),
                 max_tokens=" or ".join(f"{limit:,}" for limit in limits if limit) or "not recorded",
                 scores={
-                    names[model]: Number(
+                    names[model]: replace(
+                        _number(cell.estimate) or Number(value=cell.value),
                         value=cell.value,
-                        low=cell.estimate.low if cell.estimate else None,
-                        high=cell.estimate.high if cell.estimate else None,
-                        n=cell.estimate.n if cell.estimate else None,
                         n_failed=cell.n_failed,
                         n_failed_by_model=cell.n_failed_by_model,
                     )
@@ -321,11 +306,7 @@ def _card_criteria(board: Leaderboard, selection: ExportSelection, names: Mappin
             benchmark=column.title,
             criterion=criterion_title(criterion),
             scale=scale_text(criterion),
-            scores={
-                names[one.model]: Number(value=mean.value, low=mean.low, high=mean.high, n=mean.n)
-                for one in means
-                if (mean := one.estimate)
-            },
+            scores={names[one.model]: mean for one in means if (mean := _number(one.estimate))},
         )
         for column in board.columns
         for criterion, means in group_by(means_on(graded, column), lambda one: one.criterion).items()
@@ -405,8 +386,7 @@ def _settings_in_words(runs: Sequence[Run]) -> dict[str, str]:
 
 def _own_names_in_words(runs: Sequence[Run]) -> str:
     """List the models and judges that have a name of the user's own, each with the model behind it."""
-    models = {run.resolved_model.name: run.resolved_model for run in runs if run.resolved_model}
-    models |= {judge.name: judge for run in runs for judge in run.judges}
+    models = {model.name: model for run in runs for model in (run.resolved_model, *run.judges) if model}
     own = [model for name, model in sorted(models.items()) if "/" not in name]
     return ", ".join(f"{model.name} is {model.provider}/{model.remote_name}" for model in own)
 
@@ -443,7 +423,7 @@ def _needs_consent(run: Run, definitions: Mapping[str, Benchmark]) -> bool:
 
 def _hosts(run: Run) -> set[str]:
     """Return the hosts that a run called, without this computer; those of the own network are not named."""
-    models = [*([run.resolved_model] if run.resolved_model else []), *run.judges]
+    models = [model for model in (run.resolved_model, *run.judges) if model]
     hosts = {host_of(address) for model in models for address in model.addresses}
     return {"HOST" if is_inside(host) else host for host in hosts if not is_loopback(host)}
 
@@ -539,6 +519,15 @@ def findings(board: Leaderboard) -> list[str]:
     return sentences
 
 
+def _not_separated(board: Leaderboard, model: str, others: Iterable[str]) -> list[str]:
+    """Return the models that were compared with a model, and do not differ significantly from it."""
+    return [
+        other
+        for other in others
+        if board.were_compared(model, other) and board.separated.isdisjoint({(model, other), (other, model)})
+    ]
+
+
 def _pair_sentences(board: Leaderboard) -> list[str]:
     models = [row.model for row in board.rows]
     sentences, equal = [], []
@@ -546,11 +535,7 @@ def _pair_sentences(board: Leaderboard) -> list[str]:
         below = models[place + 1 :]
         beaten = [other for other in models if (model, other) in board.separated]
         apart = [other for other in below if not board.were_compared(model, other)]
-        equal += [
-            f"{model} and {other}"
-            for other in below
-            if other not in apart and board.separated.isdisjoint({(model, other), (other, model)})
-        ]
+        equal += [f"{model} and {other}" for other in _not_separated(board, model, below)]
         if beaten:
             sentences.append(f"{model} is significantly better than {listed(beaten)}.")
         if apart:
@@ -563,13 +548,7 @@ def _pair_sentences(board: Leaderboard) -> list[str]:
 def _counted_pairs(board: Leaderboard) -> list[str]:
     sentences = [pairs_sentence(len(board.separated), board.n_tested)]
     for place, row in enumerate(board.rows):
-        alike = [
-            other.model
-            for other in board.rows[place + 1 :]
-            if board.were_compared(row.model, other.model)
-            and board.separated.isdisjoint({(row.model, other.model), (other.model, row.model)})
-        ]
-        if alike:
+        if alike := _not_separated(board, row.model, [other.model for other in board.rows[place + 1 :]]):
             sentences.append(f"{row.model} cannot be separated from {listed(alike, FEW)}.")
     return sentences
 
@@ -617,21 +596,19 @@ def _failure_sentences(selection: ExportSelection, board: Leaderboard) -> list[s
     missing = sum(run.n_failed for run in runs) - worst
     sentences = []
     if worst:
-        kinds = _common_codes({code: count for code, count in codes.items() if code in CAUSED_BY_MODEL})
-        text = f"{worst:,} of {total:,} answers failed because of the model ({kinds})"
-        sentences.append(f"{text}, {AS_WORST}.")
+        kinds = _common_codes(codes, CAUSED_BY_MODEL)
+        sentences.append(f"{worst:,} of {total:,} answers failed because of the model ({kinds}), {AS_WORST}.")
     if missing > 0:
-        kinds = _common_codes(
-            {code: count for code, count in codes.items() if not worst or code not in CAUSED_BY_MODEL}
-        )
+        kinds = _common_codes(codes, codes.keys() - CAUSED_BY_MODEL if worst else codes.keys())
         text = f"{missing:,} of {total:,} answers are missing ({kinds})"
         sentences.append(f"{text}: they are left out of the scores.")
     return sentences
 
 
-def _common_codes(codes: Mapping[str, int]) -> str:
-    """Return the commonest kinds of failures with their numbers."""
-    return ", ".join(f"{code.replace('_', ' ')} {count}" for code, count in Counter(codes).most_common(3))
+def _common_codes(codes: Counter[str], counted: Collection[str]) -> str:
+    """Return the commonest of these kinds of failures with their numbers."""
+    found = [(code.replace("_", " "), count) for code, count in codes.most_common() if code in counted]
+    return ", ".join(f"{code} {count}" for code, count in found[:3])
 
 
 def _left_out_sentences(selection: ExportSelection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
@@ -652,13 +629,11 @@ def _left_out_sentences(selection: ExportSelection, board: Leaderboard, names: M
     for model in lacking if len(lacking) <= FEW else ():
         end = "; its average is estimated from other scores." if model in estimated else "."
         sentences.append(f"{names[model]} has no score on {listed(absent[model], MOST_TITLES)}{end}")
-    groups: dict[tuple[str, str], list[str]] = {}
-    for one in selection.left_out:
-        if one.benchmark in titles:
-            key = (_ADDRESS.sub("", one.model), _ADDRESS.sub("", one.reason))
-            groups.setdefault(key, []).append(titles[one.benchmark])
-    for (model, reason), left in groups.items():
-        sentences.append(f"{model} is left out of {listed(left, MOST_TITLES)}: {reason}.")
+    left_out = [one for one in selection.left_out if one.benchmark in titles]
+    groups = group_by(left_out, lambda one: (_ADDRESS.sub("", one.model), _ADDRESS.sub("", one.reason)))
+    for (model, reason), own in groups.items():
+        left = listed([titles[one.benchmark] for one in own], MOST_TITLES)
+        sentences.append(f"{model} is left out of {left}: {reason}.")
     return sentences
 
 

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from medhelm.analysis.leaderboard.types import RankedBy
 from medhelm.domain.text import plural
 from medhelm.results.formats.fields import plain_json
 from medhelm.results.formats.sections import ResultSection, section_in_markdown
@@ -30,10 +31,6 @@ from medhelm.results.formats.tables import (
     tabulate,
 )
 from medhelm.results.releases import NO_RELEASE, SourceRelease
-
-if TYPE_CHECKING:
-    from medhelm.analysis.leaderboard.types import RankedBy
-
 
 # --- types ------------------------------------------------------------------------------------------------------------
 
@@ -326,10 +323,13 @@ def terms(card: Card) -> dict[str, str]:
     """Return the terms on the page with their meanings."""
     rank = f"{RANKS[card.ranked_by]}; the brackets hold the ranks that are possible at the 95% level"
     is_one = has_one_benchmark(card)
-    shown = {"Win share": has_win_shares(card), "Corrected scoring": has_rule(card), "Mean score": is_one}
-    shown |= {"Macro average": not is_one, "Win rate": not is_one}
-    shown["Clinicians"] = any(model.clinicians for model in card.models)
-    shown["With floors"] = any(model.with_floors for model in card.models)
+    shown = {
+        "Corrected scoring": has_rule(card),
+        **{"Mean score": is_one, "Macro average": not is_one, "Win rate": not is_one},
+        "Win share": any(model.win_share for model in card.models),
+        "Clinicians": any(model.clinicians for model in card.models),
+        "With floors": any(model.with_floors for model in card.models),
+    }
     words = {word: text for word, text in WORDS.items() if shown.get(word, True)}
     return {"Rank": rank, **words, **card.measures}
 
@@ -337,11 +337,6 @@ def terms(card: Card) -> dict[str, str]:
 def has_one_benchmark(card: Card) -> bool:
     """Return whether the mean score on a single benchmark ranks: other averages say nothing more."""
     return card.ranked_by == "mean score"
-
-
-def has_win_shares(card: Card) -> bool:
-    """Return whether win shares are known."""
-    return any(model.win_share for model in card.models)
 
 
 INVENTED = "INVENTED EXAMPLES, NOT REAL DATA: these numbers do not measure the performance of any model."
@@ -398,18 +393,13 @@ def _results(card: Card, models: Sequence[CardModel]) -> tuple[list[list[Value]]
         "Mean score" if is_one else "Macro average": lambda model: estimate_text(model.macro_average, 2),
         "Win share": lambda model: estimate_text(model.win_share, 2),
         "With floors": lambda model: estimate_text(model.with_floors, 2),
-        "Clinicians": lambda model: _clinicians_text(model.clinicians),
+        "Clinicians": lambda model: f"{estimate_text(one, 2)}, n {one.n:,}" if (one := model.clinicians) else None,
         **({} if is_one else win_rate),
         "Benchmarks": lambda model: model.n_benchmarks,
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
     }
     return tabulate(models, columns, optional=["Win share", "With floors", "Clinicians"])
-
-
-def _clinicians_text(found: Number | None) -> str | None:
-    """Return a mean rating with its interval and the number of rated completions; None without ratings."""
-    return f"{estimate_text(found, 2)}, n {found.n:,}" if found else None
 
 
 def _rank_text(model: CardModel) -> Value:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from medhelm.benchmarks.data.dataset import availability
 from medhelm.benchmarks.taxonomy import load_taxonomy
@@ -15,13 +15,8 @@ from medhelm.domain import Availability, Benchmark, Criterion, Model, Price, Usa
 from medhelm.domain.benchmark import Category, Subcategory, group_by
 from medhelm.domain.completion import ModelCheck
 from medhelm.domain.text import group_title, listed, metric_title, plural
-from medhelm.results.formats import tables
 from medhelm.results.formats.fields import plain_json, select
 from medhelm.results.formats.tables import MISSING, Value, printable, render, tabulate
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- benchmarks -------------------------------------------------------------------------------------------------------
 
@@ -281,10 +276,8 @@ def _mean_text(value: float | None) -> str:
 
 def _exception_lines(exceptions: Sequence[Mapping[str, Any]], rule: str) -> list[str]:
     """Return lines on the references that do not get the best score under a rule, grouped by reason."""
-    by_reason: dict[str, list[Mapping[str, Any]]] = {}
-    for exception in exceptions:
-        if exception["rule"] == rule:
-            by_reason.setdefault(exception["reason"] or "NOT EXPLAINED", []).append(exception)
+    of_rule = [one for one in exceptions if one["rule"] == rule]
+    by_reason: dict[str, list[Mapping[str, Any]]] = group_by(of_rule, lambda one: one["reason"] or "NOT EXPLAINED")
     lines = []
     for reason, group in by_reason.items():
         examples = "; ".join(f"{e['instance_id']}: {printable(e['reference'])!r}" for e in group[:SHOWN])
@@ -449,7 +442,7 @@ def coverage(benchmarks: Sequence[Benchmark], data: Path | None) -> TaxonomyCove
     known = load_taxonomy()
     others = sorted({category for category, _ in by_place} - {category.id for category in known})
     named = [
-        Category(id=one, title=_title(one), definition="", criterion="", performers="", subcategories=())
+        Category(id=one, title=group_title(one), definition="", criterion="", performers="", subcategories=())
         for one in others
     ]
     return TaxonomyCoverage(
@@ -461,7 +454,7 @@ def coverage(benchmarks: Sequence[Benchmark], data: Path | None) -> TaxonomyCove
 def _with_others(category: Category, places: Iterable[tuple[str, str]]) -> Category:
     """Add the subcategories of the user to a category."""
     ids = {sub for own, sub in places if own == category.id} - {sub.id for sub in category.subcategories}
-    others = (Subcategory(id=one, title=_title(one), tasks=(), points=0) for one in sorted(ids))
+    others = (Subcategory(id=one, title=group_title(one), tasks=(), points=0) for one in sorted(ids))
     return replace(category, subcategories=(*category.subcategories, *others))
 
 
@@ -470,11 +463,6 @@ def _benchmark_coverage(benchmark: Benchmark, data: Path | None) -> BenchmarkCov
     who = {"gated": "; under an agreement", "private": "; its owner has it"}.get(benchmark.access, "")
     why_not = "" if found.is_usable else found.reason + (who if found.state == "absent" else "")
     return BenchmarkCoverage(benchmark=benchmark, why_not=why_not)
-
-
-def _title(id_: str) -> str:
-    """Return an id as a title."""
-    return id_.replace("_", " ").capitalize()
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -641,7 +629,7 @@ def data_table(known: Known) -> str:
         ]
         for benchmark, found in known
     ]
-    text = tables.render(rows, headers, drop=("known checksums", "license", "access"))
+    text = render(rows, headers, drop=("known checksums", "license", "access"))
     states = [name for name in MEANING if any(_state(found) == name for _, found in known)]
     legend = "\n".join(f"- {name}: {MEANING[name]}" for name in states)
     needed = [_missing_data_text(benchmark, found) for benchmark, found in known if not found.is_usable or found.reason]

@@ -267,18 +267,19 @@ def _scoring_differences(one: Conditions, others: Conditions) -> list[Difference
     """Return how metric, jury and rubric differ."""
     if one.metric != others.metric and not (others.judges and not one.judges):
         return [Difference("metric", f"scored by {one.metric}, the others by {others.metric}")]
+    found = _rubric_differences(one, others)
     if one.judges != others.judges:
         theirs = listed(others.judges) or "none"
         reason = f"graded by {listed(one.judges)}, the others by {theirs}" if one.judges else f"not graded by {theirs}"
-        return [Difference("judges", reason), *_rubric_differences(one, others)]
+        return [Difference("judges", reason), *found]
     if one.min_judges != others.min_judges:
         reason = f"scored if {plural(one.min_judges, 'judge')} graded, the others if {others.min_judges} did"
-        return [Difference("judges", reason), *_rubric_differences(one, others)]
+        return [Difference("judges", reason), *found]
     if None not in (one.has_codes, others.has_codes) and one.has_codes != others.has_codes:
         way, theirs = ("with", "without") if one.has_codes else ("without", "with")
         reason = f"graded {way} verification codes, the others {theirs} them"
-        return [Difference("verification codes", reason), *_rubric_differences(one, others)]
-    return _rubric_differences(one, others)
+        return [Difference("verification codes", reason), *found]
+    return found
 
 
 def _rubric_differences(one: Conditions, others: Conditions) -> list[Difference]:

@@ -345,11 +345,9 @@ def remarks(bill: Bill) -> list[str]:
         sentences.append(USE)
     if bill.frontier:
         sentences += [EFFICIENT, *([PER_POINT] if bill.frontier.steps else []), *left_out(bill.frontier)]
-    sources: dict[str, list[str]] = {}
-    for name, source in bill.prices:
-        if source:
-            sources.setdefault(source, []).append(name)
-    sentences += [f"prices of {', '.join(names)}: {source}" for source, names in sources.items()]
+    sources = dict.fromkeys(source for _, source in bill.prices if source)
+    names = {source: [name for name, own in bill.prices if own == source] for source in sources}
+    sentences += [f"prices of {', '.join(names[source])}: {source}" for source in sources]
     return sentences + [remark.text for remark in bill.remarks]
 
 

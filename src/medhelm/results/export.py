@@ -121,18 +121,6 @@ class ColumnEntry:
     """True for columns that may contain patient data and are exported only on request."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricEntry:
-    """One metric."""
-
-    name: str
-    """Name of the metric."""
-    description: str
-    """Meaning of the metric, one sentence."""
-    range: str
-    """Range of its values."""
-
-
 TABLES: Mapping[str, str] = {
     "runs": "One row per run: one model on one benchmark with fixed settings.",
     "estimates": "One row per run, metric and rule: the mean of the metric with its 95% interval.",
@@ -159,15 +147,9 @@ def _columns_by_table() -> dict[str, list[ColumnEntry]]:
         for row in csv.DictReader(lines):
             name = row["column"]
             if row["type"]:
-                entry = ColumnEntry(
-                    name,
-                    cast(Kind, row["type"]),
-                    row["meaning"],
-                    row["missing"] or NEVER,
-                    row["unit"],
-                    row["range"],
-                    row["text"] == "yes",
-                )
+                kind, missing = cast(Kind, row["type"]), row["missing"] or NEVER
+                is_text = row["text"] == "yes"
+                entry = ColumnEntry(name, kind, row["meaning"], missing, row["unit"], row["range"], is_text)
                 first.setdefault(name, entry)
             tables[row["table"]].append(entry if row["type"] else first[name])
     tables["leaderboard"] = [
@@ -177,7 +159,7 @@ def _columns_by_table() -> dict[str, list[ColumnEntry]]:
     return tables
 
 
-def dictionary(metrics: Iterable[MetricEntry], *, texts: bool) -> dict[str, list[ColumnEntry]]:
+def dictionary(metrics: Iterable[str], *, texts: bool) -> dict[str, list[ColumnEntry]]:
     """Return the columns of each table in order, for these metrics, and with or without texts."""
     tables = {
         table: [entry for entry in entries if texts or not entry.is_text]
@@ -190,21 +172,23 @@ def dictionary(metrics: Iterable[MetricEntry], *, texts: bool) -> dict[str, list
     return tables
 
 
-def _scores(metrics: Iterable[MetricEntry]) -> list[ColumnEntry]:
+def _scores(metrics: Iterable[str]) -> list[ColumnEntry]:
     """Return two columns for each metric."""
-    missing = "not a metric of the benchmark, no completion, or no score"
+    missing, unit = "not a metric of the benchmark, no completion, or no score", "the metric's own"
     return [
-        ColumnEntry(
-            f"{metric.name}_{rule}",
-            "number",
-            f"{metric.description} {rule.capitalize()} rule.",
-            missing,
-            "the metric's own",
-            metric.range,
-        )
+        ColumnEntry(f"{metric}_{rule}", "number", f"{meaning} {rule.capitalize()} rule.", missing, unit, scale)
         for metric in metrics
-        for rule in ("corrected", "published")
+        for meaning, scale in [_describe(metric)]
+        for rule in RULES
     ]
+
+
+def _describe(metric: str) -> tuple[str, str]:
+    """Return the meaning of a metric, in one sentence, and the range of its values."""
+    if metric == JURY:
+        return "What judges gave.", "the rubric's scale, such as 1 to 5"
+    known = METRICS.if_usable(metric)
+    return (known.description, f"{known.low:g} to {known.high:g}") if known else ("As another harness reported it.", "")
 
 
 def to_rows(tables: Mapping[str, Sequence[ColumnEntry]]) -> list[dict[str, str | None]]:
@@ -277,7 +261,7 @@ def export_tables(
     check_export(folder, format)
     selection = select_for_export(store, options)
     metrics = _metrics(selection)
-    described = dictionary(map(_describe, metrics), texts=texts)
+    described = dictionary(metrics, texts=texts)
     by_rule = [replace(options, rule=rule) for rule in RULES if selection.counted]
     boards = [export_leaderboard(store, selection, one) for one in by_rule]
     counts: dict[str, int] = {}
@@ -338,15 +322,6 @@ def _metrics(selection: ExportSelection) -> list[str]:
     found = {metric for run in selection.runs for metric in run_metrics(run)}
     order = [JURY, *METRICS]
     return [name for name in order if name in found] + sorted(found - set(order))
-
-
-def _describe(metric: str) -> MetricEntry:
-    if metric == JURY:
-        return MetricEntry(metric, "What judges gave.", "the rubric's scale, such as 1 to 5")
-    known = METRICS.if_usable(metric)
-    if known is None:
-        return MetricEntry(metric, "As another harness reported it.", "")
-    return MetricEntry(metric, known.description, f"{known.low:g} to {known.high:g}")
 
 
 def _columns(entries: list[ColumnEntry]) -> dict[str, str]:
@@ -539,18 +514,9 @@ def select_for_export(folder: Path, options: BoardOptions) -> ExportSelection:
     left_out = [one for one in choice.left_out if (one.model, one.benchmark) in names]
     chosen = {run.folder for run in choice.runs.values()}
     counted = {(run.model, run.benchmark): run for run in own if run.folder in chosen}
-    return ExportSelection(
-        store,
-        own,
-        counted,
-        tier,
-        [
-            *left_out_remarks(left_out),
-            *jury_remarks(counted.values()),
-            *unfinished_remarks(select_runs(("", run) for run in own).unfinished),
-        ],
-        left_out,
-    )
+    remarks = [*left_out_remarks(left_out), *jury_remarks(counted.values())]
+    remarks += unfinished_remarks(select_runs(("", run) for run in own).unfinished)
+    return ExportSelection(store, own, counted, tier, remarks, left_out)
 
 
 def benchmarks_with_record_numbers(runs: Iterable[Run]) -> list[str]:

@@ -26,14 +26,21 @@ from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import label_scores
 from medhelm.domain import JURY, Rule, Run, Tier
 from medhelm.domain.benchmark import group_by
-from medhelm.domain.result import HALF, CellProvenance, Release, Remark
+from medhelm.domain.result import CellProvenance, Release, Remark
 from medhelm.domain.run import SHORT_ID
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.results.comparable import BASELINE, Conditions, ConditionsComparison, Content, Difference, conditions_of
 from medhelm.results.formats.gate import CRITERION
 from medhelm.results.options import BoardOptions
-from medhelm.results.releases import InstanceScores, ReleaseScoring, read_instance_scores, scoring_of, stored_run
+from medhelm.results.releases import (
+    InstanceScores,
+    ReleaseScoring,
+    flips,
+    read_instance_scores,
+    scoring_of,
+    stored_run,
+)
 from medhelm.results.runs.criteria import changes_by_criterion
 from medhelm.results.runs.selection import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
@@ -163,16 +170,15 @@ def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
     """Compare as `gate`."""
     opened = open_store(store)
     reference = find_reference(opened, against)
+    scoring = reference.scoring
     if options.rule:
         scoring = ReleaseScoring(options.rule, failures_as_worst=options.rule == "corrected")
-    else:
-        scoring = reference.scoring
     tier = options.tier or reference.tier
     reference = reference.on_tier(tier)
     runs = [run for run in load_runs(opened) if run.tier == tier]
     if not runs:
         raise UserError(f"no finished run on {tier} data in {store}, so there is nothing to compare with {against}.")
-    comparer = _Comparer(runs, reference, scoring)
+    comparer = _Comparer(runs, reference, scoring, ignore_missing=options.ignore_missing)
     pairs = _model_pairs(comparer, options)
     tests: list[GateTest] = []
     not_compared: list[NotCompared] = []
@@ -180,7 +186,7 @@ def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
     for model, baseline_model in pairs:
         own: list[GateTest] = []
         for benchmark in sorted(_benchmarks(reference, baseline_model, options), key=suite_sort_key):
-            found = comparer.compare(model, baseline_model, benchmark, ignore_missing=options.ignore_missing)
+            found = comparer.compare(model, baseline_model, benchmark)
             if isinstance(found, NotCompared):
                 not_compared.append(found)
             else:
@@ -189,7 +195,7 @@ def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
             overall = mean_change([one.change for one in own])
             mean = replace(own[0], benchmark="", title="Mean", metric="", metric_title="", change=overall)
             own = [*(test for one in own for test in (one, *comparer.slice_tests(one, options))), mean]
-        criteria += [one for test in own if not test.slice for one in comparer.criterion_tests(test, options)]
+        criteria += [one for test in own if not test.slice for one in comparer.criterion_tests(test)]
         tests += own
     if tests and options.source and not comparer.has_slices:
         raise comparer.slice_problem(options.by)
@@ -364,8 +370,10 @@ def _unchecked_remarks(
 class _Comparer:
     """Compares one model on one benchmark with the reference, and collects remarks."""
 
-    def __init__(self, runs: Sequence[Run], reference: GateReference, scoring: ReleaseScoring) -> None:
-        self.reference, self.scoring = reference, scoring
+    def __init__(
+        self, runs: Sequence[Run], reference: GateReference, scoring: ReleaseScoring, *, ignore_missing: bool
+    ) -> None:
+        self.reference, self.scoring, self.ignore_missing = reference, scoring, ignore_missing
         self.runs = _by_key(runs)
         self.unfinished = {(run.model, run.benchmark): run for run in runs if not run.is_complete}
         self.remarks: list[Remark] = []
@@ -374,9 +382,11 @@ class _Comparer:
         self._shared: dict[tuple[str, str, str], _SharedScores] = {}
         self._slice_problems: list[UserError | MissingError] = []
 
-    def compare(
-        self, model: str, baseline_model: str, benchmark: str, *, ignore_missing: bool
-    ) -> GateTest | NotCompared:
+    def _counted(self, change: Change) -> Change:
+        """Return a change as it counts: without what missing scores could alter, if these are ignored."""
+        return change.without_bounds() if self.ignore_missing else change
+
+    def compare(self, model: str, baseline_model: str, benchmark: str) -> GateTest | NotCompared:
         """Return the comparison, or the reason why there is none."""
         news, olds = self.runs.get((model, benchmark), []), self.reference.runs.get((baseline_model, benchmark), [])
         released = self.reference.released.get((baseline_model, benchmark))
@@ -392,7 +402,6 @@ class _Comparer:
         if isinstance(found, str):
             return NotCompared(**names, title=title, reason=found)
         change, column = found
-        shown = change.without_bounds() if ignore_missing else change
         return GateTest(
             model=model,
             baseline_model=baseline_model,
@@ -400,7 +409,7 @@ class _Comparer:
             title=title,
             metric=column.metric,
             metric_title=column.metric_title,
-            change=shown,
+            change=self._counted(change),
         )
 
     def _why_missing(self, key: Key, has_run: bool) -> str:
@@ -434,13 +443,13 @@ class _Comparer:
         _, new, old, differences = max(pairs, key=lambda pair: pair[0])
         if any(one.part != "instances" for one in differences):
             return _reason(differences)
-        sides = [read_instance_scores(run, self.scoring) for run in (new, old)]
-        return self._compare_shared(new, old, sides[0], sides[1], differences)
+        return self._compare_shared(new, old, differences)
 
     def _compare_shared(
-        self, new_run: Run, old_run: Run, new: InstanceScores, old: InstanceScores, differences: Sequence[Difference]
+        self, new_run: Run, old_run: Run, differences: Sequence[Difference]
     ) -> tuple[Change, Column] | str:
         """Compare two runs on the instances that both were run on."""
+        new, old = (read_instance_scores(run, self.scoring) for run in (new_run, old_run))
         if new.scale != old.scale:
             return f"scored by {new.column.metric}, the reference by {old.column.metric} or on another scale"
         ids = list(new.cell.ids)
@@ -487,10 +496,7 @@ class _Comparer:
             return []
         self.has_slices = True
         self.remarks += remarks
-        changes = {
-            name: change.without_bounds() if options.ignore_missing else change for name, change in found.items()
-        }
-        return [replace(test, slice=name, change=change) for name, change in changes.items()]
+        return [replace(test, slice=name, change=self._counted(change)) for name, change in found.items()]
 
     def slice_problem(self, by: str) -> UserError | MissingError:
         """Return the error for a column that no compared benchmark has."""
@@ -498,7 +504,7 @@ class _Comparer:
 
         return worst_problem(self._slice_problems or [UserError(f"--by {by}: no compared benchmark has this column.")])
 
-    def criterion_tests(self, test: GateTest, options: GateOptions) -> list[GateTest]:
+    def criterion_tests(self, test: GateTest) -> list[GateTest]:
         """Return the same test on each criterion of the judges' rubric, and of the score with floors."""
         shared = self._shared.get((test.model, test.baseline_model, test.benchmark))
         if shared is None or self.scoring.scoring != "corrected":
@@ -510,13 +516,7 @@ class _Comparer:
             shared.ids,
         )
         return [
-            replace(
-                test,
-                metric=name,
-                metric_title=title,
-                is_criterion=True,
-                change=change.without_bounds() if options.ignore_missing else change,
-            )
+            replace(test, metric=name, metric_title=title, is_criterion=True, change=self._counted(change))
             for name, title, change in found
         ]
 
@@ -558,26 +558,18 @@ class _SharedScores:
     ids: Sequence[str]
 
     def change(self, ids: Sequence[str]) -> Change | None:
-        """Compare the runs on some of the instances; None if none of them has both scores."""
-        found = _shared_change(self.new, self.old, ids)
-        return found and _with_flips(found, self.new, self.old, ids)
+        """Compare the runs on some of the instances; None if none of them has both scores.
 
-
-def _shared_change(new: InstanceScores, old: InstanceScores, ids: Sequence[str]) -> Change | None:
-    """Compare the scores of two runs on these instances; None if they share none."""
-    clusters = new.clusters_in_order(ids)
-    labels, scores = _labels_in_order([new, old], ids)
-    if labels and (found := ratio_change(scores[0], scores[1], labels, clusters)):
-        return found
-    return paired_change(new.in_order(new.tested, ids), old.in_order(old.tested, ids), clusters)
-
-
-def _with_flips(change: Change, new: InstanceScores, old: InstanceScores, ids: Sequence[str]) -> Change:
-    """Add the instances that one run has right and the other wrong."""
-    now, then = (side.in_order(side.shown, ids) for side in (new, old))
-    names = np.array(ids, dtype=object)
-    lost, gained = (now < HALF) & (then >= HALF), (now >= HALF) & (then < HALF)
-    return replace(change, lost=tuple(names[lost].tolist()), gained=tuple(names[gained].tolist()))
+        The change names the instances that one run has right and the other wrong.
+        """
+        sides, clusters = (self.new, self.old), self.new.clusters_in_order(ids)
+        labels, scores = _labels_in_order(sides, ids)
+        found = ratio_change(scores[0], scores[1], labels, clusters) if labels else None
+        if found is None:
+            new, old = (side.in_order(side.tested, ids) for side in sides)
+            found = paired_change(new, old, clusters)
+        gained, lost = flips(self.old, self.new, ids)
+        return found and replace(found, gained=tuple(gained), lost=tuple(lost))
 
 
 def _labels_in_order(sides: Sequence[InstanceScores], ids: Sequence[str]) -> tuple[list[str], list[Floats]]:

@@ -6,21 +6,34 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from medhelm.analysis.jury.cells import JudgedRun, collect_judgments
+from medhelm.analysis.agreement.reliability import RaterAgreement
+from medhelm.analysis.jury.cells import (
+    JudgedRun,
+    JudgePanelRanking,
+    JudgmentCells,
+    JuryWithoutNamed,
+    Ranking,
+    collect_judgments,
+)
 from medhelm.analysis.jury.findings import remarks, sum_tallies, summarize_benchmarks, verdict
 from medhelm.analysis.jury.judges import (
+    JudgeAgreement,
     JudgedBenchmark,
     JudgeScores,
+    JudgeSummary,
     JuryAnalysis,
     JuryReliability,
+    JurySummary,
+    LengthBias,
     jury_reliability,
     summarize_jury,
 )
 from medhelm.domain import JURY, Estimate, JudgeTally, JuryResult, Rule, Run, Tier
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import explain_codes
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
@@ -63,12 +76,6 @@ from medhelm.storage.judgments import mean_grades, read_judgments
 from medhelm.storage.run_scores import RunScores
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import DamagedRunError, open_store
-
-if TYPE_CHECKING:
-    from medhelm.analysis.agreement.reliability import RaterAgreement
-    from medhelm.analysis.jury.cells import JudgePanelRanking, JudgmentCells, JuryWithoutNamed, Ranking
-    from medhelm.analysis.jury.judges import JudgeAgreement, JudgeSummary, JurySummary, LengthBias
-
 
 SEED = 0
 """Seed of the resampling, so that the numbers come out the same each time."""
@@ -266,11 +273,9 @@ def needed_judges(judged: JuryResult, rule: Rule) -> int:
 
 def total_tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
     """Return judge -> its judgments on all of these runs, counted."""
-    parts: dict[str, list[JudgeTally]] = {}
-    for run in runs:
-        for judge, tally in run.tallies.items():
-            parts.setdefault(judge, []).append(tally)
-    return {judge: sum_tallies(own) for judge, own in parts.items()}
+    tallies = [(judge, tally) for run in runs for judge, tally in run.tallies.items()]
+    by_judge = group_by(tallies, lambda pair: pair[0])
+    return {judge: sum_tallies([tally for _, tally in own]) for judge, own in by_judge.items()}
 
 
 def read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
@@ -282,7 +287,7 @@ def read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
     failed = {pair for pair, code in zip(pairs, said.failures, strict=True) if code}
     graded = {instance for instance, judge in pairs if (instance, judge) not in failed}
     ids = columns["instance_id"]
-    scores = np.array([np.nan if score is None else score for score in columns[stored]], dtype=float)
+    scores = np.array(columns[stored], dtype=float)
     return JudgedRun(
         model=model,
         instances=ids,

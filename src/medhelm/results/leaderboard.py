@@ -182,27 +182,21 @@ def _board_of(finished: LeaderboardInputs, cells: Sequence[Cell], options: Board
 
 
 def with_jury_doubts(board: Leaderboard, finished: LeaderboardInputs) -> Leaderboard:
-    """Return a leaderboard whose verdict begins with what judges, or clinicians, say against the jury's scores."""
-    board = with_judges_in_verdict(board, finished.judge_agreement)
+    """Return a leaderboard whose verdict begins with what judges, or clinicians, say against the jury's scores.
+
+    It names the judges, and benchmarks, whose scores cannot rank models.
+    """
+    if finished.judge_agreement and len(board.rows) > 1:
+        from medhelm.analysis.jury.findings import judges_in_words  # lazy, as `_judge_agreement`
+
+        judged = [column for column in board.columns if column.benchmark in finished.judge_agreement]
+        sentences = judges_in_words((column.title, finished.judge_agreement[column.benchmark]) for column in judged)
+        board = replace(board, verdict=with_doubts(board, sentences))
     if finished.calibration is None:
         return board
     from medhelm.results.calibration import with_clinicians  # lazy: few leaderboards have ratings
 
     return with_clinicians(board, finished.calibration)
-
-
-def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, JuryReliability | None]) -> Leaderboard:
-    """Return a leaderboard whose verdict begins with judges, and benchmarks, whose scores cannot rank models.
-
-    `agreement`: as `LeaderboardInputs.judge_agreement`.
-    """
-    if len(board.rows) < 2 or not agreement:
-        return board
-    from medhelm.analysis.jury.findings import judges_in_words  # lazy, as `_judge_agreement`
-
-    shown = [column for column in board.columns if column.benchmark in agreement]
-    sentences = judges_in_words((column.title, agreement[column.benchmark]) for column in shown)
-    return replace(board, verdict=with_doubts(board, sentences))
 
 
 def suite_of(options: BoardOptions, columns: Iterable[Column]) -> Suite:

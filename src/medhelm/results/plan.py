@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.cost import sum_costs
 from medhelm.analysis.planned_cost import CostPlan, PlanRow, is_within_limit
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import plural
 from medhelm.results.cost import money
 from medhelm.results.formats.fields import Field, fields_json, fields_table, plain_json, select
@@ -141,12 +142,10 @@ def missing(plan: CostPlan) -> list[str]:
 
 def _basis_counts(found: Iterable[tuple[str, float | None]]) -> list[str]:
     """Return each basis with its number of rows and the largest relative error among them."""
-    rows: dict[str, list[float]] = {}
-    for basis, error in found:
-        rows.setdefault(basis, []).append(0.0 if error is None else error)
     return [
-        f"{basis}{f' (within {max(errors):.0%})' if max(errors) else ''}, {plural(len(errors), 'row')}"
-        for basis, errors in rows.items()
+        f"{basis}{f' (within {largest:.0%})' if largest else ''}, {plural(len(rows), 'row')}"
+        for basis, rows in group_by(found, lambda row: row[0]).items()
+        for largest in [max(error or 0.0 for _, error in rows)]
     ]
 
 

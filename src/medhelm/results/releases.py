@@ -106,11 +106,6 @@ def current_release(store: Path, options: BoardOptions = USUAL, *, name: str = C
     )
 
 
-def leaderboard_json(store: Path, options: BoardOptions) -> dict[str, Any]:
-    """Return the leaderboard of a store, as `leaderboard --format json` prints it."""
-    return as_json(leaderboard_of([store], options))
-
-
 def released_options(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> BoardOptions:
     """Return the options of a release; the file of its suite is written into `scratch`."""
     # Releases that do not say so were made when baselines always competed, failures were always left out, and a column
@@ -384,9 +379,7 @@ def _compare_cases(
     )
     if difference is None:
         return replace(found, problem="the two runs have no scored instance in common")
-    shares = list(zip(ids, old.in_order(old.shown, ids), new.in_order(new.shown, ids), strict=True))
-    gained = [one for one, earlier, later in shares if earlier < HALF <= later]
-    lost = [one for one, earlier, later in shares if later < HALF <= earlier]
+    gained, lost = flips(old, new, ids)
     return replace(found, difference=difference, n_gained=len(gained), n_lost=len(lost), gained=gained, lost=lost)
 
 
@@ -426,6 +419,13 @@ class InstanceScores:
         """Return values of the instances in the order of these ids, nan where one is missing."""
         known = dict(zip(self.cell.ids, values, strict=True))
         return np.array([known.get(one, np.nan) for one in ids], dtype=float)
+
+
+def flips(old: InstanceScores, new: InstanceScores, ids: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the instances that only the new run has right, and those that only the old one has right."""
+    shares = list(zip(ids, old.in_order(old.shown, ids), new.in_order(new.shown, ids), strict=True))
+    gained = [one for one, then, now in shares if then < HALF <= now]
+    return gained, [one for one, then, now in shares if now < HALF <= then]
 
 
 def read_instance_scores(run: Run, rule: ReleaseScoring) -> InstanceScores:
@@ -492,7 +492,7 @@ def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
     names = f"from {between.first} to {between.second}"
     if not between.board and not between.cells:
         return f"The leaderboards of {between.first} and {between.second} are identical, and so are their inputs.\n"
-    lines = change_sentences(between)
+    lines = [*filter(None, [rank_cause(between)]), *presence_sentences(between), *rank_sentences(between)]
     parts = ["\n".join(lines) + "\n"] if lines else []
     if between.options:
         parts.append(differences_table(between.options, format, caption=f"Changed options, {names}"))
@@ -508,11 +508,6 @@ def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
             differences_table(between.board, format, caption=f"All changed fields of the leaderboard, {names}")
         )
     return "\n".join(parts)
-
-
-def change_sentences(between: LeaderboardDiff) -> list[str]:
-    """Return why ranks moved, what only one leaderboard has, and the ranks that changed, in sentences."""
-    return [*filter(None, [rank_cause(between)]), *presence_sentences(between), *rank_sentences(between)]
 
 
 def presence_sentences(between: LeaderboardDiff) -> list[str]:

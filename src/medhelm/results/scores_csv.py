@@ -13,16 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain.benchmark import SuiteEntry
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed
 from medhelm.errors import ConfigError, Problem
 from medhelm.io.spreadsheets import clean_cell, is_percentage, parse_number, read_spreadsheet
-
-if TYPE_CHECKING:
-    from medhelm.analysis.leaderboard.cells import Cell, Column
 
 Scale = tuple[float, float]
 """Ends of a scale."""
@@ -301,8 +298,6 @@ def _out_of_range(values: Iterable[_Value], scale: Scale, title: str) -> Iterato
 
 def _cells(values: Mapping[int, Sequence[_Value]], headings: Mapping[int, _Heading]) -> Iterator[Cell]:
     """Yield the cells, model by model as in the file."""
-    from medhelm.analysis.leaderboard.cells import Cell
-
     found = [(value.line, place, value) for place in headings for value in values[place]]
     for _, place, value in sorted(found, key=lambda item: item[:2]):
         yield Cell(model=value.model, benchmark=headings[place].entry.name, value=value.number)
@@ -310,8 +305,6 @@ def _cells(values: Mapping[int, Sequence[_Value]], headings: Mapping[int, _Headi
 
 def _column(heading: _Heading, scale: Scale) -> Column:
     """Return a column of the leaderboard."""
-    from medhelm.analysis.leaderboard.cells import Column
-
     return Column(
         benchmark=heading.entry.name,
         title=heading.entry.title,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from medhelm.analysis.cost import CostCeiling, cost_ceiling, cost_with_batches
 from medhelm.domain import Price, Run, Usage
@@ -28,33 +27,33 @@ from medhelm.storage.runs import load_runs, load_shards
 from medhelm.storage.store import Store, open_store
 from medhelm.storage.token_usage import RequestUsage, UsageShare, read_usage
 
-if TYPE_CHECKING:
-    pass
+NO_REQUESTS = RequestUsage()
+"""The usage of no request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageItem:
     """One line of the bill: a model or a judge in one run, or purchases from a model that belong to no run."""
 
-    run: Run | None
+    run: Run | None = None
     """Run; None for purchases that no stored run holds."""
     model: str
     """Model under test, with its store if there are several; empty if unknown."""
-    benchmark: str
+    benchmark: str = ""
     """Benchmark; empty if unknown."""
-    judge: str
+    judge: str = ""
     """Judge; empty for the model under test."""
-    usage: RequestUsage
+    usage: RequestUsage = NO_REQUESTS
     """Usage of all requests of the line."""
     price: Price | None
     """Price per million tokens; None if unknown."""
-    bill_usd: float | None
+    bill_usd: float | None = 0.0
     """Cost of repeating it; None if price or tokens are unknown, 0.0 if no run needs it."""
     purchased: RequestUsage
     """Usage bought for this run, and for no earlier run."""
     spent_usd: float | None
     """Cost of `purchased`; None if price or tokens are unknown."""
-    ceiling_usd: Decimal | None
+    ceiling_usd: Decimal | None = Decimal(0)
     """`bill_usd` by the published rule; None if a price or the input is unknown."""
     ceiling: CostCeiling | None = None
     """Cost ceiling of the run by the published rule, judges included; on the model's line, None if unknown."""
@@ -150,7 +149,7 @@ def _without_requests(runs: Iterable[Run], shares: Sequence[UsageShare]) -> list
     """Return an empty share for each run whose model ran within this process."""
     with_requests = {id(share.run) for share in shares if not share.judge}
     return [
-        UsageShare(run=run, judge="", all=RequestUsage(), first=RequestUsage())
+        UsageShare(run=run, judge="", all=NO_REQUESTS, first=NO_REQUESTS)
         for run in runs
         if id(run) not in with_requests
     ]
@@ -164,11 +163,9 @@ def _usage_item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
     usage = share.all
     if imported:  # another harness sent its requests, which have no digest of ours
         usage = RequestUsage(requests=run.n - run.n_failed, unmetered=0 if run.usage.input else run.n, usage=run.usage)
-    purchased = RequestUsage() if imported else share.first
+    purchased = NO_REQUESTS if imported else share.first
     ceiling = None if share.judge else _run_ceiling(run, pricing)
     ceiling_usd = ceiling.input_usd + ceiling.output_usd if ceiling else None
-    if share.judge:
-        ceiling_usd = _judge_ceiling(run, price)
     return UsageItem(
         run=run,
         model=run.model + label,
@@ -179,7 +176,7 @@ def _usage_item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
         bill_usd=_cost(usage, price),
         purchased=purchased,
         spent_usd=_cost(purchased, price),
-        ceiling_usd=ceiling_usd,
+        ceiling_usd=_judge_ceiling(run, price) if share.judge else ceiling_usd,
         ceiling=ceiling,
         imported=imported,
     )
@@ -206,26 +203,13 @@ def _leftover_items(
                 batched=tokens if purchase.batched else Usage(),
             )
             key = (purchase.model, purchase.day)
-            sums[key] = _add_usage(sums.get(key, RequestUsage()), usage)
+            sums[key] = _add_usage(sums.get(key, NO_REQUESTS), usage)
         n_damaged = cache.n_damaged
     items = []
     for (name, day), usage in sorted(sums.items(), key=lambda pair: pair[0]):
         model = known.get(name) or pricing.find_model(name)
         price = pricing.price(model, day) if model else None
-        items.append(
-            UsageItem(
-                run=None,
-                model=name,
-                benchmark="",
-                judge="",
-                usage=RequestUsage(),
-                price=price,
-                bill_usd=0.0,
-                purchased=usage,
-                spent_usd=_cost(usage, price),
-                ceiling_usd=Decimal(0),
-            )
-        )
+        items.append(UsageItem(model=name, price=price, purchased=usage, spent_usd=_cost(usage, price)))
     return items, n_damaged
 
 
@@ -264,27 +248,23 @@ def _run_ceiling(run: Run, pricing: Pricing) -> CostCeiling | None:
     is_free = price is not None and not (price.input or price.output or run.judges)
     if price is None or None in jury or not (is_free or _has_ceiling(run)):
         return None
-    return cost_ceiling(
-        input_tokens=run.usage.input,
-        instances=run.n - run.n_failed,
-        max_tokens=_limit(run),
-        price=price,
-        jury=[one for one in jury if one is not None],
-    )
+    return _ceiling(run, price, [one for one in jury if one is not None])
 
 
 def _judge_ceiling(run: Run, price: Price | None) -> Decimal | None:
     """Compute the cost of one judge by the published rule; None if its price or the tokens are unknown."""
     if price is None or not _has_ceiling(run):
         return None
-    row = cost_ceiling(
-        input_tokens=run.usage.input,
-        instances=run.n - run.n_failed,
-        max_tokens=_limit(run),
-        price=Price(input=0.0, output=0.0),
-        jury=[price],
+    found = _ceiling(run, Price(input=0.0, output=0.0), [price])
+    return found.judge_input_usd + found.judge_output_usd
+
+
+def _ceiling(run: Run, price: Price, jury: Sequence[Price]) -> CostCeiling:
+    """Compute the cost of a run by the published rule, at these prices of its model and its judges."""
+    instances = run.n - run.n_failed
+    return cost_ceiling(
+        input_tokens=run.usage.input, instances=instances, max_tokens=_limit(run), price=price, jury=jury
     )
-    return row.judge_input_usd + row.judge_output_usd
 
 
 def _limit(run: Run) -> int:

@@ -44,9 +44,10 @@ from medhelm.models.prices import price_of
 from medhelm.results.formats.fields import plain_json
 from medhelm.results.formats.tables import Value, printable
 from medhelm.results.formats.tables import render as render_table
-from medhelm.results.leaderboard import read_inputs
+from medhelm.results.leaderboard import leaderboard_of, read_inputs
+from medhelm.results.leaderboard_view import as_json
 from medhelm.results.options import BoardOptions, folders_of
-from medhelm.results.releases import current_release, differences_table, leaderboard_json, released_options, shown
+from medhelm.results.releases import current_release, differences_table, released_options, shown
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.damage import no_damaged_runs
@@ -116,7 +117,7 @@ def _verify(
     _rescore_runs(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
     copy_ratings(source, target)
     # Only runs that share a column are derived, some by the definitions of today, some not at all.
-    derived = leaderboard_json(target.folder, replace(options, tier=finished.tier, comparable_only=False))
+    derived = as_json(leaderboard_of([target.folder], replace(options, tier=finished.tier, comparable_only=False)))
     against: Mapping[str, Any] = release.leaderboard if release else now.leaderboard
     has_studies = bool(against.get("studies"))
     if release and any(_lost_numbers(run, release, has_studies=has_studies) for run in runs.values()):
