@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from medhelm.errors import StoreError, UserError
 from medhelm.storage.annotations import (
+    ANNOTATION,
     NAME,
     _parsed,
-    _written,
     add_annotation,
     annotations_of,
     new_annotation,
@@ -66,7 +66,7 @@ def test_a_line_holds_all_of_an_annotation(
     instance: str, model: str, author: str, note: str, tags: list[str], starred: bool
 ) -> None:
     made = new_annotation("toy", instance, model=model, author=author, note=f"{note}.", tags=tags, is_starred=starred)
-    line = json.dumps(_written(made))
+    line = json.dumps(ANNOTATION.write(made))
     assert "\n" not in line
     assert _parsed(line) == made
 

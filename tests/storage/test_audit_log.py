@@ -214,7 +214,7 @@ def test_a_log_of_an_earlier_version_is_continued(path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_writer_continues_exactly_the_logs_that_are_intact(data: st.DataObject) -> None:
     """Whatever is at the end of a file: what one accepts the other one accepts, and what was written is intact."""
     with TemporaryDirectory() as folder:
@@ -240,7 +240,7 @@ def test_the_writer_continues_exactly_the_logs_that_are_intact(data: st.DataObje
 
 
 @given(st.text(max_size=400), st.text(max_size=400), st.integers(0, 2**40))
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_every_line_is_short_and_intact_whatever_its_fields(text: str, other: str, number: int) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "audit.jsonl")

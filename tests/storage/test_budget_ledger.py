@@ -80,7 +80,7 @@ def test_batches_are_reserved_as_a_whole_and_settled_when_they_are_collected(tmp
         assert (two.balance().reserved, two.balance().lost) == (20, 0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(limit=st.integers(0, 200), n=st.integers(1, 4), seed=st.integers(0, 2**32))
 def test_whatever_happens_the_limit_is_not_passed(limit: int, n: int, seed: int) -> None:
     """Processes reserve, settle, and are killed at random; what the provider bills never passes the limit."""

@@ -60,7 +60,7 @@ def test_no_command_opens_a_store_that_is_or_must_be_encrypted(
     before = content(store.parent)
     words = {name: store.parent / name.lower() for name in ("TOY", "OUT")} | {"OPEN": store.parent / "letters"}
     reason = f"{variable} is set, so that the store" if variable else f"the store {store} is encrypted"
-    for command in COMMANDS:
+    for command in COMMANDS if variable in ("", KEY_VARIABLE) else COMMANDS[:1]:
         done = medhelm(*(words.get(word, word) for word in command), "--store", store)
         assert (done.code, done.out) == (4, ""), (command, done.err)
         for part in (reason, str(store), "needs the extension `vault`", "lacks", "Install"):

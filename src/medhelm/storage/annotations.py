@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from medhelm.errors import UserError
 from medhelm.io.line_files import locked, read_lines, replace_lines
+from medhelm.storage.json_form import TUPLE, JsonForm, key_map
 from medhelm.storage.store import Store
 
 NAME = "annotations.jsonl"
@@ -47,6 +47,14 @@ class Annotation:
     """Tags such as `wrong key`, in the order given."""
     is_starred: bool
     """True for a star."""
+
+
+ANNOTATION = JsonForm(
+    Annotation,
+    key_map("id time benchmark instance_id model author note tags starred=is_starred"),
+    nested={"tags": TUPLE},
+)
+"""The JSON form of a line."""
 
 
 def new_annotation(
@@ -104,7 +112,7 @@ def add_annotation(store: Store, annotation: Annotation) -> None:
     """Add an annotation. Raises: StoreError."""
     file = annotations_file(store)
     with locked(store.folder, "annotations", file):
-        replace_lines(store.folder, file, [*read_lines(file), json.dumps(_written(annotation))])
+        replace_lines(store.folder, file, [*read_lines(file), json.dumps(ANNOTATION.write(annotation))])
 
 
 def remove_annotations(store: Store, is_removed: Callable[[Annotation], bool]) -> int:
@@ -132,24 +140,7 @@ def _lines(store: Store) -> Iterator[tuple[str, Annotation | None]]:
 def _parsed(line: str) -> Annotation | None:
     with suppress(ValueError, KeyError, TypeError):
         content = json.loads(line)
-        names = ("id", "time", "benchmark", "instance_id", "model", "author", "note")
-        texts = {name: content[name] for name in names}
-        tags = content["tags"]
-        if all(isinstance(text, str) for text in [*texts.values(), *tags]) and isinstance(tags, list):
-            return Annotation(**texts, tags=tuple(tags), is_starred=bool(content["starred"]))
+        found = ANNOTATION.read({key: content[key] for key in ANNOTATION.keys})
+        if all(isinstance(tag, str) for tag in found.tags):
+            return found
     return None
-
-
-def _written(one: Annotation) -> Mapping[str, Any]:
-    """Return the JSON of an annotation: the keys of the file."""
-    return {
-        "id": one.id,
-        "time": one.time,
-        "benchmark": one.benchmark,
-        "instance_id": one.instance_id,
-        "model": one.model,
-        "author": one.author,
-        "note": one.note,
-        "tags": list(one.tags),
-        "starred": one.is_starred,
-    }

@@ -20,8 +20,9 @@ from medhelm.io.files import address, open_file
 from medhelm.io.folders import WorkFolder
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.io.spreadsheets import FORMULA, NUMBER
+from medhelm.storage.judgments import JUDGMENT_COLUMNS
 from medhelm.storage.privacy import Pseudonyms
-from medhelm.storage.runs import score_column
+from medhelm.storage.runs import RECORD_COLUMNS, score_column
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,71 +33,31 @@ Format = Literal["csv", "parquet"]
 ROW_GROUP, ROW_GROUP_BYTES = 65_536, 2**26
 """Maximum number of rows, and approximate number of bytes, of a Parquet file held in memory at once."""
 
-RECORDS: Mapping[str, str] = {
-    "run": "VARCHAR",
-    "benchmark": "VARCHAR",
-    "model": "VARCHAR",
-    "position": "INTEGER",
-    "instance_id": "VARCHAR",
-    "cluster": "VARCHAR",
-    "group": "VARCHAR",
-    "main_score_corrected": "DOUBLE",
-    "main_score_published": "DOUBLE",
-    "failure_boundary": "VARCHAR",
-    "failure_code": "VARCHAR",
-    "finish_reason": "VARCHAR",
-    "input_tokens": "BIGINT",
-    "cached_input_tokens": "BIGINT",
-    "output_tokens": "BIGINT",
-    "reasoning_tokens": "BIGINT",
-    "cache_write_tokens": "BIGINT",
-    "latency_s": "DOUBLE",
-    "batched": "BOOLEAN",
-    "reported_model": "VARCHAR",
-    "fingerprint": "VARCHAR",
-    "refused_parts": "VARCHAR",
-    "left_out": "BIGINT",
-    "suspicions": "VARCHAR",
-    "jury_coverage": "DOUBLE",
-}
+_TYPES = {**RECORD_COLUMNS, **JUDGMENT_COLUMNS, **{f"main_score_{rule}": "DOUBLE" for rule in RULES}}
+
+
+def _typed(names: str) -> Mapping[str, str]:
+    """Return columns with their types: those that files of the store have; other columns hold texts."""
+    return {name: _TYPES.get(name, "VARCHAR") for name in names.split()}
+
+
+RECORDS = _typed(
+    "run benchmark model position instance_id cluster group main_score_corrected main_score_published failure_boundary "
+    "failure_code finish_reason input_tokens cached_input_tokens output_tokens reasoning_tokens cache_write_tokens "
+    "latency_s batched reported_model fingerprint refused_parts left_out suspicions jury_coverage"
+)
 """First columns of the table of records; two per metric and those with texts follow."""
 
-RECORD_TEXTS: Mapping[str, str] = {
-    "completion": "VARCHAR",
-    "reasoning": "VARCHAR",
-    "token_logprobs": "VARCHAR",
-    "failure_message": "VARCHAR",
-    "score_failure": "VARCHAR",
-}
+RECORD_TEXTS = _typed("completion reasoning token_logprobs failure_message score_failure")
 """Columns of the table of records with texts from models and servers."""
 
-JUDGMENTS: Mapping[str, str] = {
-    "run": "VARCHAR",
-    "benchmark": "VARCHAR",
-    "model": "VARCHAR",
-    "position": "INTEGER",
-    "instance_id": "VARCHAR",
-    "judge": "VARCHAR",
-    "criterion": "VARCHAR",
-    "score": "DOUBLE",
-    "points": "DOUBLE",
-    "failure_code": "VARCHAR",
-}
+JUDGMENTS = _typed("run benchmark model position instance_id judge criterion score points failure_code")
 """First columns of the table of judgments; those with texts follow."""
 
-JUDGMENT_TEXTS: Mapping[str, str] = {"explanation": "VARCHAR", "failure_message": "VARCHAR"}
+JUDGMENT_TEXTS = _typed("explanation failure_message")
 """Columns of the table of judgments with texts from judges."""
 
-PROMPTS: Mapping[str, str] = {
-    "benchmark": "VARCHAR",
-    "benchmark_digest": "VARCHAR",
-    "data_digest": "VARCHAR",
-    "position": "INTEGER",
-    "instance_id": "VARCHAR",
-    "messages": "VARCHAR",
-    "choices": "VARCHAR",
-    "references": "VARCHAR",
-}
+PROMPTS = _typed("benchmark benchmark_digest data_digest position instance_id messages choices references")
 """Columns of the table of prompts."""
 
 _OPTIONAL = (

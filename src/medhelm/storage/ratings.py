@@ -24,11 +24,11 @@ from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.study import CardCriterion, CardDesign, CardInstrument, CardRater, StudyCard
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
-from medhelm.io.files import error_class, file_mask, open_file, read_confidential
+from medhelm.io.files import file_mask, open_file, read_confidential
 from medhelm.io.folders import atomic_folder
 from medhelm.io.spreadsheets import guarded, unguarded
 from medhelm.storage.json_form import TUPLE, JsonForm, key_map
-from medhelm.storage.store import Store
+from medhelm.storage.store import Store, disk_errors
 
 FORMAT = 1
 """Version of the files of a study."""
@@ -202,15 +202,14 @@ def _write(store: Store, card: StudyCard, rows: Sequence[StoredRating], *, repla
     about = {"medhelm_study": FORMAT, **STUDY.write(card)}
     files = {RATINGS: content, CARD: (json.dumps(about, indent=2, ensure_ascii=False) + "\n").encode()}
     folder = _folder(store) / card.name
-    try:
-        with atomic_folder(folder, replace=replace_old, durable=True) as new:
-            for name, own in files.items():
-                with open_file(new / name, "wb") as file:
-                    file.write(own)
-                (new / name).chmod(0o660 & ~file_mask(store.folder))
-    except OSError as error:
-        text = f"{folder} cannot be written: {error.strerror or error}. Nothing was frozen."
-        raise error_class(error, StoreError)(text) from error
+    with (
+        disk_errors(folder, "Nothing was frozen."),
+        atomic_folder(folder, replace=replace_old, durable=True) as new,
+    ):
+        for name, own in files.items():
+            with open_file(new / name, "wb") as file:
+                file.write(own)
+            (new / name).chmod(0o660 & ~file_mask(store.folder))
     return StoredRatings(path=folder / RATINGS, card=card, rows=tuple(rows))
 
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, cast
 from medhelm.domain import Run
 from medhelm.domain.result import CellProvenance, Release
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.io.files import error_class, open_file
+from medhelm.io.files import open_file
 from medhelm.io.folders import atomic_folder
 from medhelm.io.parquet import connect, sql_path
 from medhelm.io.ssh_signatures import SUFFIX, Signer, check_signature, sign_file
 from medhelm.storage.json_form import JsonForm, key_map
 from medhelm.storage.runs import read_messages
-from medhelm.storage.store import ORIGIN, PRICE, Store, stored_folder
+from medhelm.storage.store import ORIGIN, PRICE, Store, disk_errors, stored_folder
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -153,15 +153,11 @@ def write_release(store: Store, release: Release, *, key: Path | None = None) ->
     if folder.exists():
         raise UserError(f"release `{release.name}` already exists, and releases never change. Choose another name.")
     manifest = json.dumps({"medhelm_release": FORMAT, **RELEASE.write(release)}, indent=2, ensure_ascii=False)
-    try:
-        with atomic_folder(folder, replace=False, durable=True) as new:
-            (new / BOARD).write_bytes(board_bytes(release.leaderboard))
-            (new / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
-            if key is not None:
-                sign_file(new / MANIFEST, key)
-    except OSError as error:
-        text = f"{folder} cannot be written: {error.strerror or error}. Nothing was frozen."
-        raise error_class(error, StoreError)(text) from error
+    with disk_errors(folder, "Nothing was frozen."), atomic_folder(folder, replace=False, durable=True) as new:
+        (new / BOARD).write_bytes(board_bytes(release.leaderboard))
+        (new / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
+        if key is not None:
+            sign_file(new / MANIFEST, key)
     return folder
 
 

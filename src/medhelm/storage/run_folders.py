@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,11 +22,11 @@ from filelock import FileLock, Timeout
 
 from medhelm.domain.run import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
-from medhelm.io.files import error_class, make_shared_folder
+from medhelm.io.files import make_shared_folder
 from medhelm.io.folders import atomic_folder, delete_folder, sync_folder
 from medhelm.storage.damage import damage, run_tables
 from medhelm.storage.derived_files import clear_derived
-from medhelm.storage.store import NAME, DamagedRunError, Store, read_run, restore_run
+from medhelm.storage.store import NAME, DamagedRunError, Store, disk_errors, read_run, restore_run
 
 FORMAT = 1
 """Version of `removal.json`, under its key `format`."""
@@ -121,7 +121,7 @@ def remove_runs(store: Store, runs: Sequence[RunOnDisk]) -> Removal:
         "removed": now.isoformat(timespec="seconds"),
         "runs": [{"benchmark": one.benchmark, "model": one.model, "id": one.id} for one in runs],
     }
-    with _locked(store, runs, "removed"):
+    with locked_runs(store, _in_words(runs), "removed"):
         with _disk_errors(place):
             make_shared_folder(place.parent)
         with _disk_errors(place), atomic_folder(place, replace=False, durable=True) as new:
@@ -147,7 +147,7 @@ def restore_runs(store: Store, runs: Sequence[RunOnDisk]) -> list[RunOnDisk]:
     def place_of(one: RunOnDisk) -> Path:
         return target / one.folder.parent.name / one.folder.name
 
-    with _locked(store, runs, "restored"):
+    with locked_runs(store, _in_words(runs), "restored"):
         places = [place_of(one) for one in runs]
         problems = [
             f"{one.benchmark} with {one.model} (run {one.short_id}) was made again after it was removed. "
@@ -184,7 +184,8 @@ def delete_runs(store: Store, runs: Sequence[RunOnDisk], *, before: Callable[[],
 
     Raises: StoreError if a run is in progress on one of the models and benchmarks, or if the disk refuses.
     """
-    with _locked(store, [one for one in runs if not one.removal], "deleted"), _disk_errors(store.folder):
+    present = _in_words([one for one in runs if not one.removal])
+    with locked_runs(store, present, "deleted"), _disk_errors(store.folder):
         before()
         for one in runs:
             delete_folder(one.folder)
@@ -227,17 +228,21 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(store: Store, runs: Sequence[RunOnDisk], what: str) -> Iterator[None]:
-    """Lock these runs against evaluations. Raises: StoreError naming those in progress."""
+def locked_runs(store: Store, runs: Mapping[Path, str], what: str) -> Iterator[None]:
+    """Lock runs against evaluations, and the store against other removals.
+
+    Parameters: runs, folder -> the run in words; what, the end of "Nothing was".
+    Raises: StoreError naming those in progress.
+    """
     with ExitStack() as held:
         held.enter_context(_guard(store))
         busy = []
-        for file, one in {store.lock_file_of(one.folder): one for one in runs}.items():
+        for file, name in {store.lock_file_of(folder): name for folder, name in runs.items()}.items():
             lock = FileLock(file)
             try:
                 lock.acquire(blocking=False)
             except Timeout:
-                busy.append(f"{one.benchmark} with {one.model}")
+                busy.append(name)
             else:
                 held.callback(lock.release)
         if busy:
@@ -245,6 +250,11 @@ def _locked(store: Store, runs: Sequence[RunOnDisk], what: str) -> Iterator[None
                 f"in progress: {', '.join(busy)}. Wait until the evaluation ends, or stop it. Nothing was {what}."
             )
         yield
+
+
+def _in_words(runs: Sequence[RunOnDisk]) -> dict[Path, str]:
+    """Return folder -> benchmark and model of each run."""
+    return {one.folder: f"{one.benchmark} with {one.model}" for one in runs}
 
 
 @contextmanager
@@ -266,13 +276,6 @@ def _guard(store: Store) -> Iterator[None]:
         lock.release()
 
 
-@contextmanager
-def _disk_errors(place: Path) -> Iterator[None]:
+def _disk_errors(place: Path) -> AbstractContextManager[None]:
     """Convert disk errors to StoreError."""
-    try:
-        yield
-    except OSError as error:
-        raise error_class(error, StoreError)(
-            f"{place} cannot be written: {error.strerror or error}. Runs already moved are in `medhelm runs list` or "
-            "`medhelm runs list --removed`."
-        ) from error
+    return disk_errors(place, "Runs already moved are in `medhelm runs list` or `medhelm runs list --removed`.")

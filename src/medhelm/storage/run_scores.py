@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -204,23 +204,9 @@ class RunScores:
 
 
 def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
-    """Read the scores of a run by one metric and rule."""
-    import numpy as np
-
-    column, parts = score_column(metric, rule), parts_column(metric, rule)
-    records = f"read_parquet({records_file(run)})"
-    with connect() as connection:
-        known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {records}").fetchall()]
-        wanted = ["instance_id", column, "cluster", *([parts] if parts in known else [])]
-        columns = ", ".join(map(sql_name, wanted))
-        rows = connection.execute(f"SELECT {columns} FROM {records} ORDER BY position").fetchall()
-    ids, values, clusters, *pooled = zip(*rows, strict=True) if rows else ((), (), ())
-    return RunScores(
-        ids=list(ids),
-        values=np.array([np.nan if v is None else v for v in values], dtype=float),
-        clusters=list(clusters) if any(clusters) else None,
-        parts=[json.loads(text or "{}") for text in pooled[0]] if pooled else None,
-    )
+    """Read the scores of a run by one metric and rule from its records. Raises: StoreError as `read_all`."""
+    (scores,) = _read_records(connect(), [replace(run, main_metric=metric)], rule, None)
+    return scores
 
 
 # --- score file -------------------------------------------------------------------------------------------------------
@@ -333,8 +319,8 @@ ROWS = 100_000
 OPENING, READING = 1_000, 50
 """Records that are read while a file is opened, and numbers that NumPy adds up while a record is read; about."""
 
-FILE, TEXTS, FAILURE = "file_hash", "texts_hash", "failure_hash"
-"""Names of columns of hashes: of the file of a record, of its id and cluster, and of the code of its failure.
+FILE, TEXTS = "file_hash", "texts_hash"
+"""Names of columns of hashes: of the file of a record, and of its id and cluster.
 
 Comparing hashes is faster than making Python strings, which most runs of a benchmark share.
 """
@@ -347,9 +333,6 @@ RULE_AT_END: Rule = "corrected"
 
 LEAST_AT_END, MOST_AT_END = 5_000, 50_000
 """Sizes of runs whose scores are kept at their end: fewer records are read quickly, reading more takes memory."""
-
-NO_FAILURE = 0
-"""Hash of the code of a failure for records without a failure."""
 
 
 class ScoreColumns(NamedTuple):
@@ -383,8 +366,7 @@ class ScoreColumns(NamedTuple):
                 "position",
                 f"coalesce({sql_name(self.score)}, 'NaN'::DOUBLE) AS score",
                 f"CASE WHEN latency_s > 0 AND {is_single} THEN latency_s ELSE 'NaN'::DOUBLE END AS seconds",
-                f"CASE WHEN coalesce(failure_code, '') = '' THEN {NO_FAILURE}::UBIGINT ELSE hash(failure_code) END "
-                f"AS {FAILURE}",
+                "failure_code",
                 f"hash({', '.join(map(_text_column, TEXT_COLUMNS))}) AS {TEXTS}",
                 f"{sql_name(self.parts)} AS parts",
             ]
@@ -463,29 +445,24 @@ def keep_scores(run: Run) -> None:
 
 def _read_records(database: Any, runs: Sequence[Run], rule: Rule, known: RunScores | None) -> Iterator[RunScores]:
     """Yield the scores of runs of one benchmark from their records. `known`: of another run of the benchmark."""
-    texts, names = _Texts(known), dict[int, str]()
+    texts = _Texts(known)
     for columns, together in _group_by_columns(runs, rule):
-        yield from _read_together(database, together, columns, texts, names)
+        yield from _read_together(database, together, columns, texts)
 
 
-def _read_together(
-    database: Any, runs: Sequence[Run], columns: ScoreColumns, texts: _Texts, names: dict[int, str]
-) -> Iterator[RunScores]:
-    """Yield the scores of some runs. `texts` and `names` (failure codes by hash) are caches that grow here."""
+def _read_together(database: Any, runs: Sequence[Run], columns: ScoreColumns, texts: _Texts) -> Iterator[RunScores]:
+    """Yield the scores of some runs. `texts` is a cache that grows here."""
     import duckdb
     import numpy as np
 
     try:
         found = _fetch(database, runs, columns.read, columns.select)
         own_texts = texts.read(database, runs, [own[TEXTS] for own in found])
-        failures = [set(own[FAILURE][own[FAILURE] != NO_FAILURE].tolist()) for own in found]
-        if unknown := [run for run, own in zip(runs, failures, strict=True) if not own <= names.keys()]:
-            names.update(_failure_codes(database, unknown))
     except duckdb.Error as error:
         if len(runs) == 1:
             raise damaged_file(records_path(runs[0]), error) from error
         for run in runs:
-            yield from _read_together(database, [run], columns, texts, names)
+            yield from _read_together(database, [run], columns, texts)
         return
     for run, own, (ids, clusters) in zip(runs, found, own_texts, strict=True):
         if np.isnan(own["score"]).all():
@@ -495,7 +472,7 @@ def _read_together(
             values=own["score"],
             clusters=clusters,
             parts=_parse_parts(_texts_or_none(own["parts"])),
-            failure_codes=_code_failures(own[FAILURE], names),
+            failure_codes=_code_failures(_texts_or_none(own["failure_code"])),
             seconds=own["seconds"],
         )
 
@@ -595,12 +572,6 @@ def _text_column(name: str) -> str:
     return f"coalesce({sql_name(name)}, '')"
 
 
-def _failure_codes(database: Any, runs: Sequence[Run]) -> dict[int, str]:
-    """Return the codes of the failures of some runs by hash."""
-    records = _records_of(runs, {"failure_code": "VARCHAR"})
-    return dict(database.execute(f"SELECT DISTINCT hash(failure_code), failure_code FROM {records}").fetchall())
-
-
 def _texts_or_none(column: Any) -> list[str] | None:
     """Return a column of texts with "" for NULL; None if all are empty."""
     import numpy as np
@@ -609,19 +580,15 @@ def _texts_or_none(column: Any) -> list[str] | None:
     return texts if any(texts) else None
 
 
-def _code_failures(hashes: Any, names: Mapping[int, str]) -> CodedTexts | None:
-    """Return the codes of failures with these hashes, "" for no failure; None if there is none."""
+def _code_failures(texts: Sequence[str] | None) -> CodedTexts | None:
+    """Return the codes of failures, "" for no failure, as numbers."""
     import numpy as np
 
-    given = np.flatnonzero(hashes != NO_FAILURE)
-    if not len(given):
+    if texts is None:
         return None
-    texts = [names[one] for one in hashes[given].tolist()]
-    listed = sorted({*texts, *([""] if len(texts) < len(hashes) else [])})
-    place = {name: i for i, name in enumerate(listed)}
-    codes = np.zeros(len(hashes), dtype=np.min_scalar_type(len(listed)))  # "" comes first
-    codes[given] = [place[text] for text in texts]
-    return CodedTexts(codes, listed)
+    names = sorted(set(texts))
+    places = {name: place for place, name in enumerate(names)}
+    return CodedTexts(np.array([places[text] for text in texts], dtype=np.min_scalar_type(len(names))), names)
 
 
 def _parse_parts(texts: Sequence[str] | None) -> list[Parts] | None:

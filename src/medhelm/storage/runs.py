@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from medhelm.domain import JURY, RULES, ConstantBaseline, Instance, Prompt, Record, Rule, Run, Shard
 from medhelm.errors import StoreError, StoreFullError
@@ -25,11 +25,16 @@ from medhelm.io.folders import delete_folder, write_confidential
 from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
 from medhelm.storage.json_form import JsonForm, key_map
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
-from medhelm.storage.store import NAME, DamagedRunError, Store, new_folder, read_run, stored_folder, write_run
-
-if TYPE_CHECKING:
-    pass
-
+from medhelm.storage.store import (
+    NAME,
+    DamagedRunError,
+    Store,
+    new_folder,
+    put_in_place,
+    read_run,
+    stored_folder,
+    write_run,
+)
 
 RECORD_COLUMNS: Mapping[str, str] = {
     "position": "INTEGER",
@@ -148,8 +153,6 @@ class RunWriter:
         return self._final
 
     def _put_in_place(self, run: Run) -> None:
-        from medhelm.storage.store import put_in_place  # lazy: at the end of a run
-
         with _DiskErrors(self._final):
             self._spool.finish()
             if self._judgments:
@@ -271,27 +274,39 @@ def read_record(run: Run, instance_id: str) -> dict[str, Any] | None:
     return _first(f"SELECT * FROM {_records(run)} WHERE instance_id = ?", instance_id)
 
 
-def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
-    """Read messages, choices, references and criteria of one instance from a prompts file; None if missing."""
+def prompts_path(run: Run) -> Path:
+    """Return the path of the prompts of a stored run; the file may be missing."""
+    return Store(stored_folder(run).parents[2]).prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+
+
+def read_prompt_rows(path: Path, columns: str, rest: str = "", *values: object) -> list[tuple[Any, ...]] | None:
+    """Read columns of a prompts file, NULL for those that an older file does not have; None if the file is missing.
+
+    Parameters: columns, rest, SQL before and after the table; values, those of its placeholders.
+    Raises: StoreError for a damaged file.
+    """
     from medhelm.storage.damage import prompt_errors
 
     if not path.exists():
         return None
-    with prompt_errors(path):
-        row = _first(f"SELECT * FROM read_parquet({sql_path(path)}) WHERE instance_id = ?", instance_id)
-    keys = ("messages", "choices", "references", "criteria")
-    plain = {key: row[key] for key in ("position", "instance_id")} if row else {}
-    return row and {**plain, **{key: json.loads(row.get(key) or "[]") for key in keys}}
+    later = "SELECT NULL::VARCHAR AS criteria, NULL::VARCHAR AS metadata WHERE false"
+    table = f"(SELECT * FROM read_parquet({sql_path(path)}) UNION ALL BY NAME {later})"
+    with prompt_errors(path), connect() as connection:
+        return connection.execute(f"SELECT {columns} FROM {table} {rest}", list(values)).fetchall()
+
+
+def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
+    """Read messages, choices, references and criteria of one instance from a prompts file; None if missing."""
+    columns = 'position, instance_id, messages, choices, "references", criteria'
+    for position, name, *texts in read_prompt_rows(path, columns, "WHERE instance_id = ?", instance_id) or ():
+        parts = zip(("messages", "choices", "references", "criteria"), texts, strict=True)
+        return {"position": position, "instance_id": name, **{key: json.loads(text or "[]") for key, text in parts}}
+    return None
 
 
 def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
     """Read the messages of all prompts of a prompts file, by instance id; empty if the file is missing."""
-    from medhelm.storage.damage import prompt_errors
-
-    if not path.exists():
-        return {}
-    with prompt_errors(path), connect() as connection:
-        rows = connection.execute(f"SELECT instance_id, messages FROM read_parquet({sql_path(path)})").fetchall()
+    rows = read_prompt_rows(path, "instance_id, messages") or ()
     return {instance_id: json.loads(messages) for instance_id, messages in rows}
 
 
@@ -300,31 +315,18 @@ def read_references(path: Path) -> dict[str, tuple[list[str], list[tuple[str, bo
 
     Empty if the file is missing.
     """
-    from medhelm.storage.damage import prompt_errors
-
-    if not path.exists():
-        return {}
-    with prompt_errors(path), connect() as connection:
-        query = f'SELECT instance_id, choices, "references" FROM read_parquet({sql_path(path)})'
-        rows = connection.execute(query).fetchall()
     return {
         name: (json.loads(choices), [(one["text"], one["correct"]) for one in json.loads(references)])
-        for name, choices, references in rows
+        for name, choices, references in read_prompt_rows(path, 'instance_id, choices, "references"') or ()
     }
 
 
 def read_metadata(path: Path) -> dict[str, dict[str, str]] | None:
     """Read the metadata of a prompts file, by instance id; None if the file, or this part of it, is missing."""
-    from medhelm.storage.damage import prompt_errors
-
-    if not path.exists():
+    rows = read_prompt_rows(path, "instance_id, metadata", "ORDER BY position")
+    if rows is None or any(values is None for _, values in rows):
         return None
-    with prompt_errors(path), connect() as connection:
-        table = f"read_parquet({sql_path(path)})"
-        if "metadata" not in (row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()):
-            return None
-        rows = connection.execute(f"SELECT instance_id, metadata FROM {table} ORDER BY position").fetchall()
-    return {instance_id: json.loads(values or "{}") for instance_id, values in rows}
+    return {instance_id: json.loads(values) for instance_id, values in rows}
 
 
 def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple[str, str]] | None:
@@ -332,16 +334,9 @@ def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple
 
     `limit`: only the first so many instances.
     """
-    from medhelm.storage.damage import prompt_errors
-
-    if not path.exists():
-        return None
-    with prompt_errors(path), connect() as connection:
-        rows = connection.execute(
-            'SELECT instance_id, md5(messages), md5(choices || "references") '
-            f"FROM read_parquet({sql_path(path)}) ORDER BY position LIMIT {'ALL' if limit is None else int(limit)}"
-        ).fetchall()
-    return {instance_id: (prompt, references) for instance_id, prompt, references in rows}
+    first = f"ORDER BY position LIMIT {'ALL' if limit is None else int(limit)}"
+    rows = read_prompt_rows(path, 'instance_id, md5(messages), md5(choices || "references")', first)
+    return None if rows is None else {name: (prompt, references) for name, prompt, references in rows}
 
 
 def read_records(run: Run) -> Iterator[dict[str, Any]]:

@@ -64,6 +64,7 @@ from medhelm.domain import (
 )
 from medhelm.errors import StoreError
 from medhelm.io.files import (
+    error_class,
     given_variables,
     is_encrypted,
     key_of,
@@ -75,6 +76,7 @@ from medhelm.io.files import (
 from medhelm.io.folders import (
     DEAD,
     PREFIX,
+    WorkFolder,
     clear_leftovers,
     clear_old,
     delete_folder,
@@ -163,6 +165,16 @@ def file_name(text: str) -> str:
     return _UNSAFE.sub("_", text).strip("._")[:80] or "_"
 
 
+@contextmanager
+def disk_errors(place: Path | str, advice: str) -> Iterator[None]:
+    """Convert errors of the disk within the block to StoreError, or StoreFullError. `advice`: sentences at the end."""
+    try:
+        yield
+    except OSError as error:
+        text = f"{place} cannot be written: {error.strerror or error}. {advice}"
+        raise error_class(error, StoreError)(text) from error
+
+
 def create(folder: Path) -> Store:
     """Open the store in `folder`, or create one, which is encrypted if a key is given.
 
@@ -175,7 +187,6 @@ def create(folder: Path) -> Store:
             store = open_store(folder)
         else:
             _refuse_other_content(folder)
-
             make_private_folder(folder)
             _write_new_manifest(folder)
             store = open_store(folder)
@@ -254,8 +265,6 @@ def _write_new_manifest(folder: Path) -> None:
     if cipher := required_cipher(folder):
         content = {"medhelm_store": ENCRYPTED, **cipher.new_manifest(folder)}
     manifest = folder / "store.json"
-    from medhelm.io.folders import WorkFolder
-
     with WorkFolder(folder) as work:
         new = work.path / manifest.name
         new.write_text(json.dumps(content) + "\n", encoding="utf-8")
@@ -290,8 +299,6 @@ def _refuse_plain(folder: Path) -> None:
 
 def _check_writable(folder: Path) -> None:
     """Detect a full or read-only disk before anything is sent, by writing and removing a small file."""
-    from medhelm.io.folders import WorkFolder
-
     with WorkFolder(folder) as work:
         (work.path / "probe").write_bytes(b"\0" * 4096)
 
@@ -372,7 +379,7 @@ def clear_store(folder: Path, lock_file_of: Callable[[Path], Path]) -> None:
         rmtree(purged, ignore_errors=True)
     for new in folder.glob(f"runs/*/{NEW}*"):
         with suppress(OSError):
-            _finish_or_remove(new, lock_file_of)
+            finish_or_remove(new, lock_file_of)
 
 
 def _is_only_copy(unfinished: Path) -> bool:
@@ -390,8 +397,11 @@ def _is_whole(new: Path) -> bool:
     return True
 
 
-def _finish_or_remove(new: Path, lock_file_of: Callable[[Path], Path]) -> None:
-    """Put a whole new run in its place if that is empty; remove any other, unless a process is writing it."""
+def finish_or_remove(new: Path, lock_file_of: Callable[[Path], Path]) -> None:
+    """Put a whole new run in its place if that is empty; remove any other, unless a process is writing it.
+
+    Raises: OSError.
+    """
     from filelock import FileLock, Timeout
 
     final = new.with_name(new.name.removeprefix(NEW))

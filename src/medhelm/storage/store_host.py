@@ -24,11 +24,8 @@ from functools import cache
 from pathlib import Path
 
 from medhelm.errors import StoreError
-from medhelm.io.files import (
-    error_class,
-    open_shared,
-)
-from medhelm.storage.store import Store
+from medhelm.io.files import open_shared
+from medhelm.storage.store import Store, disk_errors
 
 HEARTBEAT_S = 20.0
 """Interval at which the time of the file is renewed."""
@@ -52,15 +49,12 @@ class StoreHost:
         self._content = json.dumps({"kernel": kernel_id(), "host": platform.node(), "pid": os.getpid()})
         self._timer: asyncio.TimerHandle | None = None
         try:
-            # Written first: of two machines that start together, at least one sees the other.
-            self._write()
-            now = self._path.stat().st_mtime  # by the clock of the file system, not of this machine
-            for old in refuse_if_used_elsewhere(store, now):
-                old.unlink(missing_ok=True)
-        except OSError as error:
-            raise error_class(error, StoreError)(
-                f"{self._path} cannot be written: {error.strerror or error}. Nothing was sent."
-            ) from error
+            with disk_errors(self._path, "Nothing was sent."):
+                # Written first: of two machines that start together, at least one sees the other.
+                self._write()
+                now = self._path.stat().st_mtime  # by the clock of the file system, not of this machine
+                for old in refuse_if_used_elsewhere(store, now):
+                    old.unlink(missing_ok=True)
         except StoreError:
             self.close()
             raise

@@ -16,10 +16,10 @@ from filelock import FileLock
 from medhelm.domain import Model, Run
 from medhelm.domain.completion import Batch, BatchState
 from medhelm.errors import StoreError
-from medhelm.io.files import error_class, read_confidential, temporary_file
+from medhelm.io.files import read_confidential, temporary_file
 from medhelm.io.folders import write_file
 from medhelm.storage.json_form import TUPLE, JsonForm, key_map
-from medhelm.storage.store import NAME, Store, file_name, read_run
+from medhelm.storage.store import NAME, Store, disk_errors, file_name, read_run
 
 # --- batches ----------------------------------------------------------------------------------------------------------
 # Batches submitted to providers: one small file per batch.
@@ -59,12 +59,8 @@ class Batches:
         Raises: StoreError if it cannot be written.
         """
         path = self.path(batch)
-        try:
+        with disk_errors(path, "No more batches are submitted."):
             write_file(path, json.dumps(BATCH.write(batch)), durable=True)
-        except OSError as error:
-            raise error_class(error, StoreError)(
-                f"{path} cannot be written ({error.strerror or error}). No more batches are submitted."
-            ) from error
         return batch
 
     def remove(self, batch: Batch) -> None:
@@ -73,12 +69,9 @@ class Batches:
 
     def scratch(self) -> IO[bytes]:
         """Create a temporary file in the folder of batches, deleted when it is closed. Raises: StoreError."""
-        try:
+        with disk_errors(self.folder, "Nothing was sent."):
             self.folder.mkdir(exist_ok=True)
             return temporary_file(self.folder)
-        except OSError as error:
-            text = f"{self.folder} cannot be written ({error.strerror or error})."
-            raise error_class(error, StoreError)(text) from error
 
     def in_flight(self) -> set[bytes]:
         """Return the digests of all requests that a provider may be processing. Raises: StoreError, as `all`."""
@@ -195,23 +188,16 @@ def start_all(store: Store, keys: Sequence[RunKey], now: datetime) -> dict[RunKe
     Processes that start together get the same start, so that they share completions.
     Raises: StoreError if the store cannot be written.
     """
-    try:
-        with FileLock(store.folder / "locks" / "fresh.lock"):
-            store.fresh_folder.mkdir(exist_ok=True)
-            starts = {}
-            for key in keys:
-                starts[key] = interrupted_start(store, key, now) or now.isoformat(timespec="milliseconds")
-                content = {
-                    "format": FRESH_FORMAT,
-                    "started": starts[key],
-                    "benchmark": key.benchmark,
-                    "model": key.model,
-                }
-                write_file(_file(store, key), json.dumps(content, ensure_ascii=False) + "\n", durable=True)
-    except OSError as error:
-        raise error_class(error, StoreError)(
-            f"the store {store.folder} cannot be written: {error.strerror or error}. Nothing was sent."
-        ) from error
+    with (
+        disk_errors(f"the store {store.folder}", "Nothing was sent."),
+        FileLock(store.folder / "locks" / "fresh.lock"),
+    ):
+        store.fresh_folder.mkdir(exist_ok=True)
+        starts = {}
+        for key in keys:
+            starts[key] = interrupted_start(store, key, now) or now.isoformat(timespec="milliseconds")
+            content = {"format": FRESH_FORMAT, "started": starts[key], "benchmark": key.benchmark, "model": key.model}
+            write_file(_file(store, key), json.dumps(content, ensure_ascii=False) + "\n", durable=True)
     return starts
 
 

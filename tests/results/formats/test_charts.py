@@ -46,11 +46,11 @@ COLUMN = Column(benchmark="b", title="Bench <b>", category="c", subcategory="s",
 
 JURY_COLUMN = replace(COLUMN, low=1, high=5, metric_title="Jury")
 
-NAMES = st.text(max_size=60) | st.sampled_from(HOSTILE)
+NAMES = st.text(max_size=20) | st.sampled_from(HOSTILE)
 NUMBERS = st.floats(-0.5, 1.5) | st.none() | st.sampled_from([math.nan, math.inf, -math.inf, 0.0, 1.0])
 SCORES = st.lists(st.sampled_from([0.0, 1.0, math.nan]) | st.floats(1, 5) | st.just(math.inf), max_size=9)
 COSTS = st.floats(1e-9, 1e9) | st.sampled_from([None, 0.0, math.nan])
-FEW = settings(max_examples=30, deadline=None)
+FEW = settings(max_examples=10, deadline=None)
 
 SVG = "{http://www.w3.org/2000/svg}"
 POSITIONS = {"x": 0, "x1": 0, "x2": 0, "cx": 0, "y": 1, "y1": 1, "y2": 1, "cy": 1}

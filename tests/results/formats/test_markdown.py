@@ -95,45 +95,12 @@ def test_table_of_a_text() -> None:
 
 PIECES = st.sampled_from(
     [
-        *(
-            "*",
-            "**",
-            "_",
-            "~~",
-            "`",
-            "```",
-            "\n",
-            "\n\n",
-            " ",
-            "    ",
-            "- ",
-            "1. ",
-            "9) ",
-            "# ",
-            "###### ",
-            "> ",
-            "---",
-        ),
+        *("*", "**", "_", "~~", "`", "```", "---", "- ", "1. ", "9) ", "# ", "###### ", "> "),
+        *("\n", "\n\n", "\r", "\u2028", "\t", " ", "    ", "\0", "\u202e", "a", "ward", "7"),
         *("|", "|-|-|\n", "[", "]", "](", "![", "](http://x.org ", '"', "<b onclick=a>", "</p>", "<!--", "]]>", "<?"),
-        *(
-            "\\",
-            "\\(",
-            "\\)",
-            "$$",
-            "&lt;",
-            "&#60;",
-            "\0",
-            "\u202e",
-            "\r",
-            "\u2028",
-            "a",
-            "ward",
-            "7",
-            "\t",
-            "javascript:",
-        ),
+        *("\\", "\\(", "\\)", "$$", "&lt;", "&#60;", "javascript:"),
     ]
-)
+)  # fmt: skip
 
 
 @given(st.lists(PIECES, max_size=40).map("".join))
@@ -145,38 +112,25 @@ def test_nothing_but_allowed_elements_is_written_and_no_word_gets_lost(text: str
     assert all(letter in remaining for letter in letters(re.sub(numbers, "", without_addresses)) if letter.isalpha())
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "*",
-        "**a *b ",
-        "[",
-        "![",
-        "[a](",
-        "`a``b```",
-        "|a|b\n|-|-\n",
-        ">",
-        "> a\nb\n",
-        "- a\n",
-        "\\(",
-        "$$ a",
-        "~~a ",
-        "a\n=\n",
-    ],
+REPEATED = (
+    *("*", "**a *b ", "[", "![", "[a](", "`a``b```", "|a|b\n|-|-\n"),
+    *(">", "> a\nb\n", "- a\n", "\\(", "$$ a", "~~a ", "a\n=\n"),
 )
+
+
+@pytest.mark.parametrize("piece", REPEATED)
 def test_hostile_repetition(piece: str) -> None:
     """A text of the most characters is rendered, a longer one shown as it is, and no mark is too deep for a browser."""
-    reader = Reader(str(rendered(piece * (20_000 // len(piece)))))
-    assert len(reader.elements) <= 30_000
-    whole = piece * (1_000_000 // len(piece))
-    assert len(whole) > MOST_CHARACTERS
+    reader = Reader(str(rendered(piece * (4_000 // len(piece)))))
+    assert len(reader.elements) <= 6_000
+    whole = piece * (MOST_CHARACTERS // len(piece) + 1)
     assert Reader(str(rendered(whole))).elements == ["pre"]
 
 
 def test_marks_inside_marks_are_limited() -> None:
-    page = str(rendered("*a **b " * 5000 + "c" + "** *" * 5000))
+    page = str(rendered("*a **b " * 500 + "c" + "** *" * 500))
     assert max((page[:end].count("<strong>") for end in [page.find("</")]), default=0) <= MOST_MARKS
-    assert Reader(page).shown.count("a") == 5000
+    assert Reader(page).shown.count("a") == 500
 
 
 def test_code_in_a_sentence() -> None:

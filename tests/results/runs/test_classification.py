@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.benchmarks.choice import chat, make_benchmark, question_number
 from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
 
 N = 30
@@ -29,10 +30,13 @@ def reply(body: Any) -> Answer:
 
 @pytest.fixture
 def evaluated(medhelm: Medhelm, tmp_path: Path) -> Medhelm:
-    make_benchmark(tmp_path, n=N, extra="positive: bad\n")
-    with Server() as server:
-        server.answer_with(reply)
-        medhelm("run", "toy", "--model", f"openai/m@{server.url}/v1", "--store", "store", "--attempts", "1")
+    def make() -> None:
+        make_benchmark(tmp_path, n=N, extra="positive: bad\n")
+        with Server() as server:
+            server.answer_with(reply)
+            medhelm("run", "toy", "--model", f"openai/m@{server.url}/v1", "--store", "store", "--attempts", "1")
+
+    made_once(tmp_path, __name__, make)
     return medhelm
 
 

@@ -37,20 +37,19 @@ def said(board: dict[str, Any]) -> list[str]:
     return [text for text in texts if "always" in text or "constant" in text]
 
 
-@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("extra", ["", "group: topic\n"])
-def test_the_verdict_is_the_same_whether_the_baseline_was_run(
-    medhelm: Medhelm, tmp_path: Path, rule: str, extra: str
-) -> None:
+def test_the_verdict_is_the_same_whether_the_baseline_was_run(medhelm: Medhelm, tmp_path: Path, extra: str) -> None:
     place = make_benchmark(tmp_path, n=N, extra=extra)
     far, near = write_replies(tmp_path, "far", 0.97, 0), write_replies(tmp_path, "near", 0.72, 1)
     assert medhelm("run", place, "--model", far, "--model", near).code == 0
-    without = said(medhelm("leaderboard", "--json", "--scoring", rule).json)
+    without = {rule: said(medhelm("leaderboard", "--json", "--scoring", rule).json) for rule in RULES}
     assert medhelm("run", place, "--model", "baseline/majority").code == 0
-    assert said(medhelm("leaderboard", "--json", "--scoring", rule).json) == without
-    is_pooled = bool(extra) and rule == "published"  # then the number is no share of right answers
-    shown = "scores 0.667" if is_pooled else "is right in 67%"
-    assert without == [f"On toy always answering `A` {shown}. Not clearly better: replay/near.jsonl."]
+    assert {rule: said(medhelm("leaderboard", "--json", "--scoring", rule).json) for rule in RULES} == without
+    pooled = "scores 0.667" if extra else "is right in 67%"  # by groups, the number is no share of right answers
+    assert without == {
+        rule: [f"On toy always answering `A` {shown}. Not clearly better: replay/near.jsonl."]
+        for rule, shown in {"corrected": "is right in 67%", "published": pooled}.items()
+    }
 
 
 def test_the_scores_are_those_that_the_baseline_gets(medhelm: Medhelm, tmp_path: Path) -> None:

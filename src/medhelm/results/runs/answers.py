@@ -24,6 +24,7 @@ from medhelm.scoring.answers.text import final_answer
 from medhelm.scoring.metric import too_long
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.matching import READS_OPTION
+from medhelm.storage.runs import read_prompt_rows
 from medhelm.storage.store import stored_folder
 
 if TYPE_CHECKING:
@@ -61,22 +62,21 @@ def read_options(prompts: Sequence[Path], definition: Benchmark | None, metric: 
 def _options(files: Sequence[tuple[Path, int]], form: str) -> Mapping[str, Options]:
     """Read the options. `form`: whether letters or texts are their names; empty: as the first prompt has them."""
     found: dict[str, Options] = {}
-    with connect() as connection:
-        for path, _ in files:
-            table = f"read_parquet({sql_path(path)})"
-            named = form
-            if not named:
-                query = f"SELECT messages, choices FROM {table} WHERE choices <> '[]' LIMIT 1"  # noqa: S608 - our own
-                for row in connection.execute(query).fetchall():
-                    messages, choices = map(json.loads, row)
-                    labels = option_labels(None, {"messages": messages, "choices": choices})
-                    named = "texts" if labels == choices else "letters"
-            rows = connection.execute(
-                f"SELECT instance_id, choices, \"references\" FROM {table} WHERE choices <> '[]'"  # noqa: S608
-            ).fetchall()
-            for name, choices, references in rows:
-                found.setdefault(name, _made(json.loads(choices), json.loads(references), named))
+    for path, _ in files:
+        named = form or _form_in(path)
+        rows = read_prompt_rows(path, 'instance_id, choices, "references"', "WHERE choices <> '[]'")
+        for name, choices, references in rows or ():
+            found.setdefault(name, _made(json.loads(choices), json.loads(references), named))
     return found
+
+
+def _form_in(path: Path) -> str:
+    """Return the form of the names of options in the first prompt that has any; empty without one."""
+    for row in read_prompt_rows(path, "messages, choices", "WHERE choices <> '[]' LIMIT 1") or ():
+        messages, choices = map(json.loads, row)
+        labels = option_labels(None, {"messages": messages, "choices": choices})
+        return "texts" if labels == choices else "letters"
+    return ""
 
 
 def _made(texts: Sequence[str], references: Sequence[Mapping[str, Any]], form: str) -> Options:
@@ -220,13 +220,8 @@ def _texts(messages: str, choices: str, references: str) -> list[str]:
 def read_prompts(files: Sequence[Path], instance_ids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
     """Read the messages of these instances and of the first two in each file, by id; others are left out."""
     found: dict[str, list[dict[str, str]]] = {}
-    with connect() as connection:
-        for path in files:
-            if path.is_file():
-                rows = connection.execute(
-                    f"SELECT instance_id, messages FROM read_parquet({sql_path(path)}) "  # noqa: S608 - our own file
-                    "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) OR position < 2",
-                    [list(instance_ids)],
-                ).fetchall()
-                found = {instance_id: json.loads(messages) for instance_id, messages in rows} | found
+    condition = "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) OR position < 2"
+    for path in files:
+        rows = read_prompt_rows(path, "instance_id, messages", condition, list(instance_ids))
+        found = {instance_id: json.loads(messages) for instance_id, messages in rows or ()} | found
     return found

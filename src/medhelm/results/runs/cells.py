@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +41,7 @@ from medhelm.scoring.metrics import METRICS
 from medhelm.storage import judgments, runs
 from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.run_scores import CodedTexts, RunScores, read_all
-from medhelm.storage.runs import read_columns, read_references
+from medhelm.storage.runs import prompts_path, read_columns, read_references
 from medhelm.storage.store import Store, open_store, stored_folder
 
 UNKNOWN = "unknown"
@@ -170,7 +170,9 @@ def constant_scores(prompts: Path, baseline: ConstantBaseline, metric: str, rule
     return None
 
 
-def _instance(name: str, choices: list[str], references: list[tuple[str, bool]], form: str) -> Instance:
+def _instance(
+    name: str, choices: Sequence[str], references: Iterable[tuple[str, bool]], form: str, group: str = ""
+) -> Instance:
     """Return an instance as metrics see it. `form`: whether completions name options by letters or by their texts."""
     return Instance(
         id=name,
@@ -178,6 +180,7 @@ def _instance(name: str, choices: list[str], references: list[tuple[str, bool]],
         references=tuple(Reference(text, correct) for text, correct in references),
         choices=tuple(choices),
         labels=tuple(ascii_uppercase[: len(choices)] if form == "letters" else choices),
+        group=group,
     )
 
 
@@ -389,23 +392,11 @@ def _from_references(run: Run, ids: Sequence[str], rule: Rule) -> list[Parts]:
     metric = METRICS.if_usable(run.main_metric)
     if metric is None or run.folder is None:
         return [{}] * len(ids)
-    prompts = Store(run.folder.resolve().parents[2]).prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
-    known = read_references(prompts)
+    known = read_references(prompts_path(run))
     columns = read_columns(run, ["instance_id", "group"])
     groups = dict(zip(columns["instance_id"], columns["group"], strict=True))
-    found: list[Parts] = []
-    for name in ids:
-        choices, references = known.get(name, ((), ()))
-        instance = Instance(
-            id=name,
-            fields={},
-            references=tuple(Reference(text, correct) for text, correct in references),
-            choices=tuple(choices),
-            labels=tuple(choices),
-            group=groups.get(name) or "",
-        )
-        found.append(wrong_parts(metric, instance, rule) if name in known else {})
-    return found
+    instances = {name: _instance(name, *known[name], "texts", groups.get(name) or "") for name in ids if name in known}
+    return [wrong_parts(metric, instances[name], rule) if name in instances else {} for name in ids]
 
 
 def _spread(scored: RunScores) -> Parts:

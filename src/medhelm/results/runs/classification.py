@@ -33,8 +33,7 @@ from medhelm.results.options import USUAL, BoardOptions
 from medhelm.results.runs.answers import Options, read_answers, read_options
 from medhelm.results.runs.selection import load_filtered
 from medhelm.storage.damage import intact_runs
-from medhelm.storage.runs import read_columns
-from medhelm.storage.store import open_store
+from medhelm.storage.runs import prompts_path, read_columns
 
 MOST_CLASSES = 12
 """Most options of a question that are read as classes."""
@@ -158,12 +157,7 @@ def _place(one: ClassifiedModel) -> tuple[float, str]:
 
 def _options_of(runs: Collection[Run], benchmark: str, definition: Benchmark | None) -> Mapping[str, Options]:
     """Return the options of each instance with one correct option. Raises: UserError unless all have the same ones."""
-    files: dict[Path, None] = {}
-    for run in runs:
-        assert run.folder is not None, "runs of a store have a folder"
-        store = open_store(run.folder.parents[2])
-        files[store.prompts_file(benchmark, run.benchmark_digest, run.data_digest)] = None
-    asked = read_options(list(files), definition, next(iter(runs)).main_metric)
+    asked = read_options(list(dict.fromkeys(map(prompts_path, runs))), definition, next(iter(runs)).main_metric)
     kept = {name: one for name, one in asked.items() if len(one.correct) == 1}
     texts = {one.texts for one in kept.values()}
     if len(texts) != 1:

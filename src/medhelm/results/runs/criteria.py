@@ -25,7 +25,6 @@ from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import JuryResult, Run
 from medhelm.domain.text import group_title, listed
 from medhelm.errors import UserError, suggestion
-from medhelm.io.parquet import connect, sql_path
 from medhelm.results.formats.fields import (
     BOOLEAN,
     INTEGER,
@@ -43,10 +42,10 @@ from medhelm.results.formats.fields import (
 )
 from medhelm.results.formats.tables import Columns, Value, estimate_text, render, score_decimals
 from medhelm.results.runs.lowest_grades import with_floors, without_judges_as_worst
-from medhelm.storage.damage import prompt_errors
 from medhelm.storage.judgments import read_rows
 from medhelm.storage.run_scores import RunScores, read_all
-from medhelm.storage.store import Store, stored_folder
+from medhelm.storage.runs import prompts_path, read_prompt_rows
+from medhelm.storage.store import stored_folder
 
 V = TypeVar("V")
 """A value of an instance."""
@@ -186,17 +185,9 @@ def _read_tags(run: Run) -> dict[str, dict[str, list[str]]]:
     Tags of harms alone, whose criteria earn no points, are left out, and so are instances without criteria of their
     own. Empty if the file is missing or older than this column; older files hold no tags.
     """
-    path = Store(stored_folder(run).parents[2]).prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
-    if not path.exists():
-        return {}
-    with prompt_errors(path), connect() as connection:
-        table = f"read_parquet({sql_path(path)})"
-        # A column that an older file does not have is read as NULL.
-        table = f"(SELECT * FROM {table} UNION ALL BY NAME SELECT NULL AS criteria WHERE false)"  # noqa: S608
-        query = f"SELECT instance_id, criteria FROM {table} WHERE criteria <> '[]'"  # noqa: S608 - our own names
-        rows = connection.execute(query).fetchall()
     found: dict[str, dict[str, list[str]]] = {}
-    for instance_id, criteria in rows:
+    rows = read_prompt_rows(prompts_path(run), "instance_id, criteria", "WHERE criteria <> '[]'")
+    for instance_id, criteria in rows or ():
         own = json.loads(criteria)
         earning = dict.fromkeys(tag for one in own if one["points"] > 0 for tag in one.get("tags", ()))
         found[instance_id] = {tag: [one["name"] for one in own if tag in one.get("tags", ())] for tag in earning}

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +24,7 @@ from medhelm import __version__
 from medhelm.domain import DeletedInstances, Run
 from medhelm.domain.run import RunOnDisk
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.io.files import error_class, open_file, read_confidential, store_error
+from medhelm.io.files import open_file, read_confidential, store_error
 from medhelm.io.folders import WorkFolder, check_export, delete_folder, put_file, write_confidential
 from medhelm.io.plugins import PURGES, all_from_extensions
 from medhelm.models.cache_reader import CacheReader
@@ -55,14 +55,23 @@ from medhelm.storage.ratings import (
     stored_ratings,
 )
 from medhelm.storage.releases import file_digest, release_names
-from medhelm.storage.run_folders import delete_runs, read_removals, read_run_folders
-from medhelm.storage.store import MOVED, NAME, NEW, Store, new_run, read_run, restore_run, write_run
+from medhelm.storage.run_folders import delete_runs, locked_runs, read_removals, read_run_folders
+from medhelm.storage.store import (
+    MOVED,
+    NAME,
+    NEW,
+    Store,
+    disk_errors,
+    finish_or_remove,
+    new_run,
+    read_run,
+    restore_moved_runs,
+    restore_run,
+    write_run,
+)
 from medhelm.storage.unfinished import Batches
 
 # --- deletion of instances: types -------------------------------------------------------------------------------------
-
-WAIT_S = 10.0
-"""Most seconds to wait for another process that removes, restores or deletes."""
 
 RUN_TABLES = ("records.parquet", "judgments.parquet", "replies.parquet", "subscores.parquet")
 """Tables in the folder of a run."""
@@ -162,15 +171,12 @@ def _tables(store: Store) -> Iterator[tuple[str, Path]]:
     """Yield all tables with instances, each with its benchmark."""
     for folder in _run_folders(store):
         yield from ((folder.parent.name, path) for name in RUN_TABLES if (path := folder / name).is_file())
-    for pattern, n_digests in (("prompts/[!.]*.parquet", 2), ("instances/[!.]*.parquet", 1)):
-        for path in sorted(store.folder.glob(pattern)):
-            yield path.stem.rsplit("-", n_digests)[0], path
+    yield from ((one.benchmark, one.path) for one in _shared_files(store) if one.path.suffix == ".parquet")
 
 
 def _mark_files(store: Store) -> Iterator[tuple[str, Path]]:
     """Yield the files with marks of references, each with its benchmark."""
-    for path in sorted(store.folder.glob("filters/[!.]*.json")):
-        yield path.stem.rsplit("-", 2)[0], path
+    yield from ((one.benchmark, one.path) for one in _shared_files(store) if one.path.parent.name == "filters")
 
 
 def _known_names(store: Store) -> Names:
@@ -371,8 +377,7 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
     Raises: StoreError if an evaluation is in progress, or if the disk refuses; the same command then continues.
     """
     store = plan.store
-    if alive := [one.status.id for one in known_evaluations(store) if one.is_alive]:
-        raise StoreError(f"evaluations are in progress: {', '.join(alive)}. Stop them first. Nothing was deleted.")
+    _refuse_while_running(store)
     now = datetime.now(UTC)
     began = plan.interrupted[0] if plan.interrupted else None
     instances = {(name, key) for name, ids in plan.ids.items() for key in ids.values()}
@@ -394,12 +399,14 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
         digests=tuple(sorted(digest.hex() for digest in plan.digests)),
     )
     plan.names.keep()
-    with _disk_errors(store), _locked(store, {path.parent for path in plan.tables if path.name in RUN_TABLES}):
+    folders = list(dict.fromkeys(path.parent for path in plan.tables if path.name in RUN_TABLES))
+    named = {one: f"{one.parent.name} with {one.name.rpartition('-')[0]}" for one in folders}
+    with _disk_errors(store), locked_runs(store, named, "deleted"):
         write_deletion(store, deletion)
         if n := _delete_of_extensions(store, plan.ids):  # first, while an interrupted deletion finds the ids again
             deletion = replace(deletion, places={**deletion.places, OF_EXTENSIONS: n})
         delete_completions(store.cache_file, plan.digests)
-        for folder in dict.fromkeys(path.parent for path in plan.tables if path.name in RUN_TABLES):
+        for folder in folders:
             changed = _rewrite_run(plan, folder, deletion)
             deletion = replace(deletion, runs=(*deletion.runs, changed))
             write_deletion(store, deletion)
@@ -493,9 +500,8 @@ def _rewrite_run(plan: PlannedDeletion, folder: Path, deletion: Deletion) -> dic
 
 def _rewrite_shared(plan: PlannedDeletion, path: Path) -> None:
     """Write the prompts or instances that runs share without the deleted ones."""
-    folder, name = path.parent.name, path.stem.rsplit("-", 2 if path.parent.name == "prompts" else 1)[0]
-    baseline = path.with_suffix(".floor.json")
-    if folder == "prompts" and baseline.is_file():
+    name, baseline = _shared_file(path).benchmark, path.with_suffix(".floor.json")
+    if baseline.is_file():
         _forget_answer(plan, path, baseline, name)
     with WorkFolder(path.parent) as work:
         rewrite_table(path, work.path / path.name, plan.ids[name])
@@ -518,7 +524,7 @@ def _forget_answer(plan: PlannedDeletion, prompts: Path, baseline: Path, benchma
 def _rewrite_marks(plan: PlannedDeletion, path: Path) -> None:
     """Write the marks of references without those of the instances."""
     content = _read_marks(path)
-    ids = plan.ids[path.stem.rsplit("-", 2)[0]]
+    ids = plan.ids[_shared_file(path).benchmark]
     content["by_instance"] = {id_: mark for id_, mark in content["by_instance"].items() if id_ not in ids}
     write_confidential(path, json.dumps(content, indent=1, ensure_ascii=True) + "\n")
 
@@ -535,17 +541,9 @@ def _delete_derived(store: Store) -> None:
 
 def _finish_replacements(store: Store) -> None:
     """Finish or discard what killed processes left of runs; `open_store` does this once for each process."""
-    from filelock import FileLock, Timeout
-
+    restore_moved_runs(sorted(store.folder.glob(f"runs/*/{MOVED}*")), store.lock_file_of)
     for new in store.folder.glob(f"runs/*/{NEW}*"):
-        final = new.with_name(new.name.removeprefix(NEW))
-        with suppress(Timeout), FileLock(store.lock_file_of(final), blocking=False):
-            if final.exists():
-                shutil.rmtree(new, ignore_errors=True)
-    for old in store.folder.glob(f"runs/*/{MOVED}*"):
-        final = old.with_name(old.name.removeprefix(MOVED))
-        with suppress(Timeout), FileLock(store.lock_file_of(final), blocking=False):
-            restore_run(final)
+        finish_or_remove(new, store.lock_file_of)
     for old in store.folder.glob(f"removed/*/*/{MOVED}*"):
         restore_run(old.with_name(old.name.removeprefix(MOVED)))
     for new in store.folder.glob(f"removed/*/*/{NEW}*"):
@@ -585,33 +583,14 @@ def _check_gone(plan: PlannedDeletion) -> None:
             raise StoreError(f"{path} still holds deleted instances: another process wrote it. Repeat the command.")
 
 
-@contextmanager
-def _disk_errors(store: Store) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"{store.folder} cannot be written: {error.strerror or error}. Repeat the command.") from error
+def _disk_errors(store: Store) -> AbstractContextManager[None]:
+    return disk_errors(store.folder, "Repeat the command.")
 
 
-@contextmanager
-def _locked(store: Store, folders: Collection[Path]) -> Iterator[None]:
-    """Lock runs against evaluations, and the store against removals. Raises: StoreError naming those in progress."""
-    from filelock import FileLock, Timeout
-
-    (store.folder / "locks").mkdir(exist_ok=True)
-    with ExitStack() as held:
-        busy = []
-        for file in sorted({store.folder / "locks" / "removed.lock", *map(store.lock_file_of, folders)}):
-            lock = FileLock(file)
-            try:
-                lock.acquire(timeout=WAIT_S if file.name == "removed.lock" else 0)
-            except Timeout:
-                busy.append(file.stem.replace("--", " with "))
-            else:
-                held.callback(lock.release)
-        if busy:
-            raise StoreError(f"in progress: {', '.join(busy)}. Wait until it ends, or stop it. Nothing was deleted.")
-        yield
+def _refuse_while_running(store: Store) -> None:
+    """Raise StoreError if an evaluation is in progress."""
+    if alive := [one.status.id for one in known_evaluations(store) if one.is_alive]:
+        raise StoreError(f"evaluations are in progress: {', '.join(alive)}. Stop them first. Nothing was deleted.")
 
 
 def statement_command(plan: PlannedDeletion) -> str:
@@ -732,19 +711,15 @@ def _is_unneeded(one: Annotation, wanted: PurgeFilter, kept: Sequence[RunOnDisk]
 
 def purge(store: Store, found: Purge) -> None:
     """Delete what was planned. Raises: StoreError if an evaluation is in progress, or if the disk refuses."""
-    if alive := [one.status.id for one in known_evaluations(store) if one.is_alive]:
-        raise StoreError(f"evaluations are in progress: {', '.join(alive)}. Stop them first. Nothing was deleted.")
+    _refuse_while_running(store)
     delete_runs(store, found.runs, before=lambda: delete_completions(store.cache_file, found.digests))
-    try:
+    with _disk_errors(store):
         for path in found.files:
             path.unlink(missing_ok=True)
         if found.annotations:
             remove_annotations(store, lambda one: one.id in found.annotations)
         left = {one.benchmark for one in read_run_folders(store)}
         _delete_of_extensions(store, dict.fromkeys({one.benchmark for one in found.runs} - left))
-    except OSError as error:
-        text = f"{store.folder} cannot be written: {error.strerror or error}. Repeat the command."
-        raise error_class(error, StoreError)(text) from error
 
 
 def _check_names(
@@ -781,13 +756,21 @@ class _SharedFile(NamedTuple):
         )
 
 
+N_DIGESTS: Mapping[str, int] = {"prompts": 2, "filters": 2, "instances": 1}
+"""Folder of files that runs share -> digests at the end of their names."""
+
+
 def _shared_files(store: Store) -> Iterator[_SharedFile]:
     """Yield the files of prompts, instances and marks of references."""
-    for folder, n_digests in (("prompts", 2), ("filters", 2), ("instances", 1)):
-        for path in sorted(store.folder.glob(f"{folder}/[!.]*")):
-            name = path.name.removesuffix(".floor.json").removesuffix(path.suffix)
-            benchmark, *digests = name.rsplit("-", n_digests)
-            yield _SharedFile(path, benchmark, *["", *digests][-2:])
+    for folder in N_DIGESTS:
+        yield from map(_shared_file, sorted(store.folder.glob(f"{folder}/[!.]*")))
+
+
+def _shared_file(path: Path) -> _SharedFile:
+    """Return a file with what its name says."""
+    name = path.name.removesuffix(".floor.json").removesuffix(path.suffix)
+    benchmark, *digests = name.rsplit("-", N_DIGESTS[path.parent.name])
+    return _SharedFile(path, benchmark, *["", *digests][-2:])
 
 
 def _unneeded_files(

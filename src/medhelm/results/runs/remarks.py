@@ -397,11 +397,9 @@ def _counted_groups(run: Run, scored: RunScores) -> dict[str, dict[str, float | 
 
 def _scores_by_metric(run: Run, scored: RunScores, every_metric: bool) -> Mapping[str, RunScores]:
     """Return the scores of a run by its main metric, or by every metric."""
-    found = {run.main_metric: scored}
-    others = [metric for metric in run.estimates.get("corrected", {}) if metric != run.main_metric]
-    for metric in others if every_metric else ():
-        found[metric] = replace(read_scores(run, metric, "corrected"), failure_codes=scored.failure_codes)
-    return found
+    metrics = run.estimates.get("corrected", {}) if every_metric else ()
+    others = {name: read_scores(run, name, "corrected") for name in metrics if name != run.main_metric}
+    return {run.main_metric: scored, **others}
 
 
 def _counting(view: ObjectView[_T], count: Callable[[_T], _T]) -> ObjectView[_T]:

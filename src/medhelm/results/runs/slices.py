@@ -33,8 +33,7 @@ from medhelm.domain.result import Remark
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.results.comparable import has_own_data
 from medhelm.results.leaderboard import LeaderboardInputs
-from medhelm.storage.runs import LONGEST_VALUE, read_metadata
-from medhelm.storage.store import Store, stored_folder
+from medhelm.storage.runs import LONGEST_VALUE, prompts_path, read_metadata
 
 BY_BENCHMARK = ":"
 """Separator between a benchmark and its column."""
@@ -122,12 +121,7 @@ def stored_values(runs: Iterable[Run]) -> tuple[dict[str, dict[str, str]], bool]
     """Return the metadata that is stored with the prompts of runs of a benchmark, and whether all have it."""
     found: dict[str, dict[str, str]] = {}
     is_complete = True
-    files = dict.fromkeys(
-        Store(stored_folder(run).resolve().parents[2]).prompts_file(
-            run.benchmark, run.benchmark_digest, run.data_digest
-        )
-        for run in runs
-    )
+    files = dict.fromkeys(map(prompts_path, runs))
     for path in files:
         stored = read_metadata(path)
         is_complete &= stored is not None
