@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.analysis.agreement.calibration import Curve, isotonic_curve
-
-quick = settings(max_examples=100, deadline=None, database=None)
 
 POINTS = st.lists(st.tuples(st.integers(0, 6), st.integers(-8, 8)), min_size=1, max_size=14)
 
@@ -28,7 +26,6 @@ def minimax(points: list[tuple[int, int]]) -> dict[int, float]:
     }
 
 
-@quick
 @given(POINTS)
 def test_the_curve_is_that_of_all_intervals(points: list[tuple[int, int]]) -> None:
     expected = minimax(points)

@@ -6,15 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.studies.coverage import Scenario, ceiling, clustered, coverage, overlap, rare_hits, spread_grades
 from medhelm.analysis.means import effective_size, estimate, wilson_interval
 from tests.support.values import present
-
-quick = settings(max_examples=60, deadline=None, database=None)
-
 
 # --- Wilson -----------------------------------------------------------------------------------------------------------
 
@@ -27,7 +24,6 @@ def test_wilson_agrees_with_newcombe_1998_table_1(successes: int, n: int, low: f
     assert wilson_interval(successes, n) == pytest.approx((low, high), abs=5e-5)
 
 
-@quick
 @given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilson_is_within_the_scale_symmetric_and_never_of_width_zero(case: tuple[int, int]) -> None:
     successes, n = case
@@ -54,7 +50,6 @@ def test_effective_size_of_small_cases(scores: list[float], clusters: list[str] 
     assert effective_size(np.array(scores, dtype=float), clusters) == pytest.approx(expected)
 
 
-@quick
 @given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from(["", "a", "b", "c"])), min_size=1, max_size=40))
 def test_effective_size_lies_between_its_bounds(case: list[tuple[int, str]]) -> None:
     scores, names = np.array([s for s, _ in case], dtype=float), [c for _, c in case]
@@ -100,7 +95,6 @@ def test_failures_are_counted_and_left_out() -> None:
     assert estimate(np.array([np.nan]), low=0, high=1) is None
 
 
-@quick
 @given(st.lists(st.floats(1, 5), min_size=1, max_size=30), st.integers(0, 3), st.one_of(st.none(), st.integers(1, 5)))
 def test_an_interval_holds_the_mean_and_stays_on_the_scale(values: list[float], failed: int, k: int | None) -> None:
     array = np.array(values + [np.nan] * failed)

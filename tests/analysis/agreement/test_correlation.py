@@ -6,13 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from medhelm.analysis.agreement.coefficients import pearson, spearman
-
-quick = settings(max_examples=100, deadline=None, database=None)
 
 NAN = np.nan
 
@@ -21,7 +19,6 @@ points = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=4, m
 )
 
 
-@quick
 @given(points)
 def test_values_and_intervals_agree_with_scipy(rows: list[tuple[int, int]]) -> None:
     x, y = np.array(rows, dtype=float).T

@@ -7,7 +7,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -15,8 +15,6 @@ from scipy import stats
 from medhelm.analysis.agreement.coefficients import Form, icc
 from medhelm.analysis.means import Floats
 from tests.support.values import present
-
-quick = settings(max_examples=100, deadline=None, database=None)
 
 FORMS: tuple[Form, ...] = get_args(Form)
 
@@ -69,7 +67,6 @@ def test_the_published_table_and_its_intervals_as_r_gives_them(
     assert (found.n, found.k, found.n_left_out, found.form, found.reason) == (6, 4, 0, form, "")
 
 
-@quick
 @given(tables, st.sampled_from(FORMS))
 def test_values_and_ends_agree_with_raw_sums_of_squares(table: Floats, form: Form) -> None:
     found = icc(table, form)

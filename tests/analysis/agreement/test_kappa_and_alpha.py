@@ -6,15 +6,13 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from medhelm.analysis.agreement.coefficients import Level, Weights, krippendorff_alpha, weighted_kappa
 from medhelm.analysis.means import Floats
 from tests.support.agreement_by_hand import alpha_by_hand, kappa_by_hand
-
-quick = settings(max_examples=100, deadline=None, database=None)
 
 WEIGHTS: tuple[Weights, ...] = get_args(Weights)
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -46,7 +44,6 @@ def same(found: float | None, expected: float | None) -> bool:
 # --- kappa ------------------------------------------------------------------------------------------------------------
 
 
-@quick
 @given(tables(), st.sampled_from(WEIGHTS))
 def test_kappa_agrees_with_every_rating_against_every_other(table: Floats, weights: Weights) -> None:
     a, b = table[:, 0], table[:, 1]
@@ -74,7 +71,6 @@ def test_alpha_of_the_observers_is_krippendorffs(level: Level, published: float)
     assert alpha_by_hand(OBSERVERS, level) == pytest.approx(published, abs=5e-4)
 
 
-@quick
 @given(tables(NAN), st.sampled_from(LEVELS))
 def test_alpha_agrees_with_the_matrix_of_coincidences(table: Floats, level: Level) -> None:
     found = krippendorff_alpha(table, level)

@@ -80,7 +80,7 @@ def tables_and_counts(draw: st.DrawFn, complete: bool) -> tuple[Floats, Floats]:
 
 
 @pytest.mark.parametrize("name", COEFFICIENTS)
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_resamples_at_once_are_the_same_as_one_after_another(name: str, data: st.DataObject) -> None:
     one, many = COEFFICIENTS[name]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from medhelm.analysis.comparison.significance import adjust_p_values, benjamini_hochberg, holm
-
-quick = settings(max_examples=100, deadline=None, database=None)
 
 
 @pytest.mark.parametrize(
@@ -27,13 +25,11 @@ def test_holm_by_hand(given_values: list[float], expected: list[float]) -> None:
     assert holm(given_values) == pytest.approx(expected)
 
 
-@quick
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
 def test_benjamini_and_hochberg_as_in_scipy(p_values: list[float]) -> None:
     assert benjamini_hochberg(p_values) == pytest.approx(stats.false_discovery_control(p_values).tolist())
 
 
-@quick
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
 def test_adjusted_values_keep_their_order_and_holm_asks_for_more(p_values: list[float]) -> None:
     strict, mild = adjust_p_values(p_values, "holm"), adjust_p_values(p_values, "bh")

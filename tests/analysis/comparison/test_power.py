@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -29,7 +29,6 @@ from tests.support.leaderboards import column, score_cells
 from tests.support.sign_flips import sign_flip_test
 from tests.support.values import present
 
-quick = settings(max_examples=80, deadline=None, database=None)
 USUAL = PowerDesign()
 
 
@@ -58,7 +57,6 @@ def test_models_that_never_disagree_in_another_way_need_few() -> None:
     assert detectable_difference(Noise(sd=0.001), 5, USUAL) is None
 
 
-@quick
 @given(st.floats(0.02, 0.9), st.integers(60, 5000), st.floats(0.55, 0.95), st.integers(1, 40), st.floats(0.5, 4))
 def test_the_three_questions_have_one_answer(sd: float, n: int, chance: float, pairs: int, effect: float) -> None:
     """The smallest difference that n instances show needs n instances, which show it with the power aimed at."""

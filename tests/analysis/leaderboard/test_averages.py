@@ -67,7 +67,7 @@ def study(scenarios: Sequence[Any], short: Any, n_short: int, n_long: int) -> py
     return pytest.mark.parametrize(("scenario", "n"), [pytest.param(short, n_short, id=short.title), *long])
 
 
-@study(clusters.SCENARIOS, next(one for one in clusters.SCENARIOS if "two clusters of 100" in one.title), 20, 300)
+@study(clusters.SCENARIOS, next(one for one in clusters.SCENARIOS if "two clusters of 100" in one.title), 15, 300)
 def test_intervals_and_gates_hold_if_clusters_differ_in_size(scenario: clusters.Scenario, n: int) -> None:
     found = clusters.rates(scenario, n)
     assert min(found.coverages) >= least(0.94, n)
@@ -76,14 +76,14 @@ def test_intervals_and_gates_hold_if_clusters_differ_in_size(scenario: clusters.
     assert max(found.false_pass, found.false_worse) <= most(0.025, n)
 
 
-@study(ratios.SCENARIOS, ratios.Scenario(positives=4, n=200, benchmarks=3), 30, 300)
+@study(ratios.SCENARIOS, ratios.Scenario(positives=4, n=200, benchmarks=3), 15, 300)
 def test_numbers_of_ratios_hold(scenario: ratios.Scenario, n: int) -> None:
     found = ratios.rates(scenario, n)
     assert min(found.score, found.difference, found.macro_average) >= least(0.94, n)
     assert max(found.false_pass, found.false_worse) <= most(0.025, n)
 
 
-@study(few_benchmarks.SCENARIOS, few_benchmarks.SCENARIOS[0], 30, 400)
+@study(few_benchmarks.SCENARIOS, few_benchmarks.SCENARIOS[0], 20, 400)
 def test_averages_of_models_with_few_benchmarks_hold(scenario: few_benchmarks.Scenario, n: int) -> None:
     assert min(few_benchmarks.coverage(scenario, n)) >= least(0.94, n)
 

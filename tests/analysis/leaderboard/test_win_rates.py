@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ tables = arrays.arrays(
     arrays.array_shapes(min_dims=2, max_dims=2, max_side=6),
     elements=st.one_of(st.just(NAN), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),
 )
-quick = settings(max_examples=80, deadline=None, database=None)
 
 
 def guarded(values: Floats) -> Floats:
@@ -58,7 +57,6 @@ def test_a_tie_group_is_what_cannot_be_told_from_its_best(
 relations = arrays.arrays(np.bool_, st.integers(0, 9).map(lambda n: (n, n)))
 
 
-@quick
 @given(relations)
 def test_two_models_share_a_letter_if_and_only_if_they_are_not_apart(drawn: NDArray[np.bool_]) -> None:
     apart = np.triu(drawn, 1) | np.triu(drawn, 1).T
@@ -88,7 +86,6 @@ def test_letters_of_ties(n: int, apart: list[tuple[int, int]], letters: list[str
 # --- gaps -------------------------------------------------------------------------------------------------------------
 
 
-@quick
 @given(tables, st.data())
 def test_nobody_gains_by_leaving_out_a_benchmark(values: Floats, data: st.DataObject) -> None:
     held = np.argwhere(~np.isnan(values))
@@ -135,7 +132,6 @@ def slow_win_shares(scores: Floats, panel: list[int] | None) -> Floats:
     return found
 
 
-@quick
 @given(tables, st.data())
 def test_win_shares_of_ratios_are_those_of_right_or_wrong_answers(values: Floats, data: st.DataObject) -> None:
     scores = np.where(np.isnan(values), NAN, values > 0.5)
@@ -144,7 +140,6 @@ def test_win_shares_of_ratios_are_those_of_right_or_wrong_answers(values: Floats
     np.testing.assert_allclose(ratio_win_shares(scores, panel), win_shares(scores, panel), atol=1e-12)
 
 
-@quick
 @given(tables, st.data())
 def test_win_shares_are_counted_answer_by_answer(scores: Floats, data: st.DataObject) -> None:
     np.testing.assert_allclose(win_shares(scores), slow_win_shares(scores, None))
