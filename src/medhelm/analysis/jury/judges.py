@@ -868,15 +868,22 @@ def _share_at(edge: float, cells: JudgmentCells, scores: Floats, judge: int | No
     return estimate(np.where(np.isnan(values), np.nan, is_there), clusters, low=0.0, high=1.0)
 
 
+def align_panel(benchmark: JudgedBenchmark, judges: Sequence[str], models: Sequence[str]) -> AlignedScores:
+    """Return the scores that some judges together give to each of these models, from 0 (worst) to 1 (best)."""
+    cells = benchmark.cells
+    panel = [cells.judges.index(judge) for judge in judges]
+    scores = panel_scores(judge_scores(cells), cells.default_scores, panel, benchmark.at_least)
+    filled = np.full((len(models), len(cells.clusters)), np.nan)
+    filled[[models.index(model) for model in cells.models]] = (scores - cells.low) / (cells.high - cells.low)
+    return AlignedScores(filled, cells.clusters, int(cells.clusters.max()) + 1, True)
+
+
 def _rank_models(benchmark: JudgedBenchmark, scores: Floats, shared: Sequence[int]) -> Ranking | None:
     """Rank the models by the judges who judged all of them; None without such a judge."""
     cells = benchmark.cells
     if not shared:
         return None
     judges, own = [cells.judges[i] for i in shared], scores[shared]
-    full = panel_scores(own, cells.default_scores, range(len(shared)), benchmark.at_least)
-    scores_01 = (full - cells.low) / (cells.high - cells.low)
-    aligned = AlignedScores(scores_01, cells.clusters, int(cells.clusters.max()) + 1, True)
-    separated = separated_matrix(cells.models, [aligned])
+    separated = separated_matrix(cells.models, [align_panel(benchmark, judges, cells.models)])
     means = panel_means(own, cells.default_scores, judges, benchmark.at_least)
     return rank_by_panel(means, judges, cells.models, separated)
