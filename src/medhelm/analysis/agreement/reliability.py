@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.agreement.coefficients import require_finite
 from medhelm.analysis.means import Clusters, Floats, cluster_codes, spread_of_sum, t_quantile
+from medhelm.domain.benchmark import group_by
 
 # --- grades off the scale ---------------------------------------------------------------------------------------------
 # Single errors, and raters who used another scale.
@@ -65,9 +65,7 @@ def scale_mismatches(grades: Sequence[Grade]) -> tuple[list[ScaleMismatch], list
     A rater used another scale if at least a quarter of the grades, and at least two, are off the scale; or if none of
     at least `ENOUGH` grades exceeds the lowest tenth of a scale of at least `WIDE`, while others exceed three tenths.
     """
-    by_rater: dict[str, list[Grade]] = defaultdict(list)
-    for grade in grades:
-        by_rater[grade.rater].append(grade)
+    by_rater = group_by(grades, lambda grade: grade.rater)
     others, slips = [], []
     for rater, mine in by_rater.items():
         off = [grade for grade in mine if grade.is_off]
@@ -197,6 +195,11 @@ class RaterAgreement:
     """Raters used."""
     reason: str = ""
     """Reason if the value or the interval is None, else empty."""
+
+    @property
+    def is_by_chance(self) -> bool:
+        """True if agreement better than chance is not shown, although there is an interval."""
+        return self.low is not None and self.low <= 0
 
     def of_mean(self, k: int) -> RaterAgreement:
         """Convert to the mean of k raters (Spearman and Brown): k r / (1 + (k - 1) r).

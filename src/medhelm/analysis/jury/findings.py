@@ -461,7 +461,7 @@ def _agreement(benchmarks: Sequence[JurySummary], together: JurySummary) -> Iter
         (own, one.value, one.low) for own, one in measured if one and one.value is not None and one.low is not None
     ]
     agreed = [(own, value) for own, value, low in known if low > 0]
-    chance = [(own.title, one) for own, one in measured if one and one.low is not None and one.low <= 0]
+    chance = [(own.title, one) for own, one in measured if one and one.is_by_chance]
     unknown = [own.title for own, one in measured if one is None or one.low is None]
     if agreed and not (len(benchmarks) == 1 and together.without_named):
         values = sorted(value for _, value in agreed)
@@ -498,7 +498,7 @@ def judges_in_words(found: Iterable[tuple[str, JuryReliability | None]]) -> list
         if len(known) == 1 or judge.finding in SURE
     ]
     left = [(title, one.without_named or one.one_judge) for title, one in known]
-    chance = [(title, one) for title, one in left if one.value is not None and one.low is not None and one.low <= 0]
+    chance = [(title, one) for title, one in left if one.value is not None and one.is_by_chance]
     return [*sentences, *([_by_chance(chance)] if chance else [])]
 
 
