@@ -102,6 +102,16 @@ def by_mode(rows: Sequence[Row], harness: str) -> dict[str, Row]:
     return {row.mode: row for row in rows if row.harness == harness and row.counts}
 
 
+def wall(rows: Mapping[str, Row], name: str) -> float | None:
+    """Return the seconds of a row, by cell or mode; None if it was not measured."""
+    return rows[name].wall_s if name in rows else None
+
+
+def peak(rows: Mapping[str, Row], name: str) -> float | None:
+    """Return the largest resident set of a row, by cell or mode; None if it was not measured."""
+    return rows[name].peak_mib if name in rows else None
+
+
 def rows_table(rows: Sequence[Row]) -> str:
     """Format all rows. A quoted row has a star; a row that does not count shows the reason."""
     headings = ["cell", "runs", "wall s", "min-max", "CPU s", "peak MiB"]

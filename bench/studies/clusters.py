@@ -8,17 +8,17 @@ Prints the table of docs/explanation/method.md. Tests run the same scenarios wit
 
 from __future__ import annotations
 
-import argparse
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from bench.studies.simulation import Table, column, holds, mean_of_each, percent, print_tables, scored_cell
 from medhelm.analysis.comparison.non_inferiority import GateTest, decide, paired_change
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
-from medhelm.analysis.means import NORMAL, Floats, estimate
+from medhelm.analysis.means import NORMAL, Floats
 
 SEED = 23
 """Seed of the simulated scores."""
@@ -75,18 +75,11 @@ class Scenario:
 
 def leaderboard(scenario: Scenario, benchmarks: int, rng: np.random.Generator) -> Leaderboard:
     """Build the leaderboard of equal models."""
-    names, cells, columns = [str(one) for one in scenario.codes], [], []
-    ids = [str(i) for i in range(len(names))]
-    for place in range(benchmarks):
-        benchmark = f"b{place}"
-        columns.append(Column(benchmark=benchmark, title=benchmark, category="c", subcategory="s", metric="m"))
-        for i, row in enumerate(scenario.draw(MODELS, rng)):
-            found = estimate(row, names, low=0.0, high=1.0)
-            value = float(row.mean())
-            cells.append(
-                Cell(model=f"m{i}", benchmark=benchmark, value=value, estimate=found, ids=ids, scores=row,
-                     clusters=names)
-            )  # fmt: skip
+    names = [str(one) for one in scenario.codes]
+    columns = [column(f"b{place}") for place in range(benchmarks)]
+    cells = [
+        scored_cell(f"m{i}", one, row, names) for one in columns for i, row in enumerate(scenario.draw(MODELS, rng))
+    ]
     return build_leaderboard(cells, columns)
 
 
@@ -152,14 +145,12 @@ def rates(scenario: Scenario, runs: int, seed: int = SEED) -> Rates:
                 *_verdict(scenario, rng),
             ]
         )
-    return Rates(**dict(zip(Rates.__slots__, np.mean(found, axis=0).tolist(), strict=True)))
+    return Rates(**dict(zip(Rates.__slots__, mean_of_each(found), strict=True)))
 
 
 def _holding(averages: list[Average | None], truth: float) -> float:
     """Return the share of averages whose interval contains the truth."""
-    return float(
-        np.mean([one is not None and (one.low or 0) - 1e-9 <= truth <= (one.high or 0) + 1e-9 for one in averages])
-    )
+    return float(np.mean([holds(one, truth) for one in averages]))
 
 
 def _verdict(scenario: Scenario, rng: np.random.Generator) -> tuple[bool, bool]:
@@ -193,26 +184,16 @@ SCENARIOS = tuple(
 """What the table shows."""
 
 
-def table(runs: int) -> list[str]:
-    """Return the table in Markdown."""
+def tables(runs: int) -> Iterator[Table]:
+    """Yield the table."""
     headings = [
         "clusters", "score", "difference", "win share", "macro average, 3 benchmarks", "win share, 3", "difference, 3",
         "any two differ", "gate: false pass", "gate: false worse",
     ]  # fmt: skip
-    lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
-    for scenario in SCENARIOS:
-        found = rates(scenario, runs)
-        numbers = [getattr(found, name) for name in Rates.__slots__ if name != "contradiction"]
-        lines.append(f"| {scenario.title} | {' | '.join(f'{one:.1%}' for one in numbers)} |")
-    return lines
-
-
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=400, help="simulations of each row")
-    print("\n".join(table(parser.parse_args().runs)))
+    found = ((scenario.title, rates(scenario, runs)) for scenario in SCENARIOS)
+    shown = [name for name in Rates.__slots__ if name != "contradiction"]
+    yield headings, ([title, *percent(*(getattr(one, name) for name in shown))] for title, one in found)
 
 
 if __name__ == "__main__":
-    main()
+    print_tables(__doc__, tables, "--runs", 400, "simulations of each row")

@@ -8,12 +8,12 @@ Prints the table of docs/explanation/method.md. Tests run the same scenarios wit
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from bench.studies.simulation import Table, holds, percent, print_tables
 from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import estimate_ratios
 from medhelm.domain import Parts
@@ -57,7 +57,7 @@ def coverage(scenario: Scenario, runs: int, seed: int = SEED) -> Coverage:
         values, parts, clusters = scenario.draw(rng)
         found = estimate_ratios(values, parts, clusters, low=0.0, high=scenario.high)
         assert found is not None
-        held += found.low - 1e-9 <= scenario.truth <= found.high + 1e-9
+        held += holds(found, scenario.truth)
         width += found.high - found.low
     return Coverage(share=held / runs, width=width / runs)
 
@@ -201,19 +201,12 @@ SCENARIOS = (
 """What the table shows."""
 
 
-def table(runs: int) -> list[str]:
-    """Return the table in Markdown."""
-    rows = [(scenario.title, coverage(scenario, runs)) for scenario in SCENARIOS]
-    lines = [f"| {title} | {found.share:.1%} | {found.width:.2f} |" for title, found in rows]
-    return ["| simulated benchmark | contains the truth | mean width |", "|---|---|---|", *lines]
-
-
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000, help="simulated runs of each scenario")
-    print("\n".join(table(parser.parse_args().runs)))
+def tables(runs: int) -> Iterator[Table]:
+    """Yield the table."""
+    found = ((scenario.title, coverage(scenario, runs)) for scenario in SCENARIOS)
+    rows = ([title, *percent(one.share), f"{one.width:.2f}"] for title, one in found)
+    yield ["simulated benchmark", "contains the truth", "mean width"], rows
 
 
 if __name__ == "__main__":
-    main()
+    print_tables(__doc__, tables, "--runs", 1000, "simulated runs of each scenario")

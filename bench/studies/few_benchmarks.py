@@ -8,14 +8,13 @@ Prints a table of docs/explanation/method.md. Tests run the same scenarios with 
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from bench.studies.simulation import Table, column, holds, percent, print_tables, scored_cell
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.means import estimate
 
 SEED = 25
 """Seed of the simulated scores."""
@@ -43,24 +42,16 @@ class Scenario:
 def coverage(scenario: Scenario, runs: int, seed: int = SEED) -> tuple[float, float]:
     """Return the share of intervals that contain the truth: of macro averages, and of win shares."""
     rng = np.random.default_rng(seed)
-    names = [f"b{place:02}" for place in range(scenario.benchmarks)]
-    columns = [Column(benchmark=name, title=name, category="c", subcategory="s", metric="m") for name in names]
-    ids = [str(i) for i in range(scenario.n)]
+    columns = [column(f"b{place:02}") for place in range(scenario.benchmarks)]
     held = np.zeros(2)
     for _ in range(runs):
-        cells = []
-        for model, count in (("few", scenario.own), ("all", scenario.benchmarks)):
-            for name in names[:count]:
-                row = (rng.random(scenario.n) < scenario.truth).astype(float)
-                found = estimate(row, low=0.0, high=1.0)
-                value = float(row.mean())
-                cells.append(Cell(model=model, benchmark=name, value=value, estimate=found, ids=ids, scores=row))
-        (row_of_few,) = [row for row in build_leaderboard(cells, columns).rows if row.model == "few"]
-        for place, (average, true) in enumerate(
-            ((row_of_few.macro_average, scenario.truth), (row_of_few.win_share, 0.5))
-        ):
-            assert average is not None
-            held[place] += (average.low or 0.0) - 1e-9 <= true <= (average.high or 0.0) + 1e-9
+        cells = [
+            scored_cell(model, one, (rng.random(scenario.n) < scenario.truth).astype(float))
+            for model, count in (("few", scenario.own), ("all", scenario.benchmarks))
+            for one in columns[:count]
+        ]
+        (few,) = [row for row in build_leaderboard(cells, columns).rows if row.model == "few"]
+        held += [holds(few.macro_average, scenario.truth), holds(few.win_share, 0.5)]
     return float(held[0] / runs), float(held[1] / runs)
 
 
@@ -74,21 +65,11 @@ SCENARIOS = (
 """What the table shows."""
 
 
-def table(runs: int) -> list[str]:
-    """Return the table in Markdown."""
-    lines = ["| a model with few of the benchmarks | macro average | win share |", "|---|---|---|"]
-    for scenario in SCENARIOS:
-        macro, share = coverage(scenario, runs)
-        lines.append(f"| {scenario.title} | {macro:.1%} | {share:.1%} |")
-    return lines
-
-
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000, help="simulations of each row")
-    print("\n".join(table(parser.parse_args().runs)))
+def tables(runs: int) -> Iterator[Table]:
+    """Yield the table."""
+    headings = ["a model with few of the benchmarks", "macro average", "win share"]
+    yield headings, ([scenario.title, *percent(*coverage(scenario, runs))] for scenario in SCENARIOS)
 
 
 if __name__ == "__main__":
-    main()
+    print_tables(__doc__, tables, "--runs", 1000, "simulations of each row")

@@ -9,12 +9,13 @@ are on the true frontier, by the probability that they were given: a table of do
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from bench.studies.simulation import Table, print_tables
 from medhelm.analysis.frontier import draw_averages, frontier_probabilities, joint_means
 from medhelm.analysis.leaderboard.cells import AlignedScores
 from medhelm.analysis.means import Floats
@@ -107,19 +108,14 @@ def calibration(scenario: Scenario, boards: int) -> tuple[Floats, Floats, Floats
         return counts, sums[0] / counts, sums[1] / counts
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--boards", type=int, default=2_000, help="simulated leaderboards a row")
-    boards = parser.parse_args().boards
-    heads = [f"{low:.0%} to {high:.0%}" for low, high in pairwise(EDGES)]
-    print(f"| models and benchmarks | {' | '.join(heads)} |")
-    print(f"|---|{'---:|' * len(heads)}")
-    for scenario in SCENARIOS:
-        counts, given, true = calibration(scenario, boards)
-        cells = [f"{g:.0%}: {t:.0%}" if n else "–" for n, g, t in zip(counts, given, true, strict=True)]
-        print(f"| {scenario.title} | {' | '.join(cells)} |")
+def tables(boards: int) -> Iterator[Table]:
+    """Yield the table."""
+    found = ((scenario.title, zip(*calibration(scenario, boards), strict=True)) for scenario in SCENARIOS)
+    yield (
+        ["models and benchmarks", *(f"{low:.0%} to {high:.0%}" for low, high in pairwise(EDGES))],
+        ([title, *(f"{g:.0%}: {t:.0%}" if n else "–" for n, g, t in groups)] for title, groups in found),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    print_tables(__doc__, tables, "--boards", 2_000, "simulated leaderboards a row")

@@ -8,7 +8,6 @@ Prints the tables of docs/explanation/method.md. Tests run some of the same scen
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -17,11 +16,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.studies.simulation import Table, column, mean_of_each, print_tables, scored_cell
 from bench.studies.verdicts import SEED, simulated_cells
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.means import Floats, estimate
+from medhelm.analysis.means import Floats
 
 Reason = Literal["chance", "hardest", "worst", "weakest"]
 """Why benchmarks are missing: at random; the hardest ones; those on which the model scored least beside the others by
@@ -59,10 +58,10 @@ class Lacking:
         difficulty, uneven = rng.uniform(-0.15, 0.15, self.benchmarks), rng.normal(0, self.uneven, shape)
         means = np.clip(0.6 + self.lead * (np.arange(self.models) == 0)[:, None] + difficulty + uneven, 0.02, 0.98)
         scores = []
-        for column in means.T:
+        for chances in means.T:
             common, own = rng.random(self.n), rng.random((self.models, self.n))
             scores.append(
-                (np.where(rng.random(own.shape) < 0.5, common, own) < column[:, None]).astype(float)
+                (np.where(rng.random(own.shape) < 0.5, common, own) < chances[:, None]).astype(float)
             )  # models often fail on the same questions
         observed = np.stack([rows.mean(axis=1) for rows in scores], axis=1)
         present = np.ones(shape, dtype=np.bool_)
@@ -123,7 +122,7 @@ def simulate(scenario: Lacking, boards: int) -> Shares:
         hidden = bool((significant & (pairs.findings == 0)).any())
         first = next((row.rank or 0 for row in ranked if row.model == "m0"), scenario.models)
         found.append((hold, hidden, first, np.mean(averages), len(board.separated)))
-    return Shares(**dict(zip(Shares.__slots__, np.mean(found, axis=0).tolist(), strict=True)))
+    return Shares(**dict(zip(Shares.__slots__, mean_of_each(found), strict=True)))
 
 
 GAPS: list[tuple[Reason, Who]] = [
@@ -174,23 +173,13 @@ class RareDisasters:
 
     def board(self, rng: np.random.Generator) -> Leaderboard:
         """Simulate a leaderboard."""
-        cells, columns = [], []
-        for j in range(self.benchmarks):
-            name = f"b{j}"
+        columns = [column(f"b{j}", 1.0, 5.0) for j in range(self.benchmarks)]
+        cells = []
+        for one in columns:
             kind = rng.random(self.n)
             second = np.where(kind < self.disasters, 5.0, 4.0)
             gain = np.where(kind < self.disasters, -self.loss, np.where(kind < self.disasters + self.wins, 1.0, 0.0))
-            columns.append(
-                Column(benchmark=name, title=name, category="c", subcategory="s", metric="m", low=1.0, high=5.0)
-            )
-            ids = [str(i) for i in range(self.n)]
-            for model, scores in (("first", second + gain), ("second", second)):
-                found = estimate(scores, low=1.0, high=5.0)
-                cells.append(
-                    Cell(
-                        model=model, benchmark=name, value=float(scores.mean()), estimate=found, ids=ids, scores=scores
-                    )
-                )
+            cells += [scored_cell("first", one, second + gain), scored_cell("second", one, second)]
         return build_leaderboard(cells, columns)
 
 
@@ -217,7 +206,7 @@ def verdicts_on_disasters(scenario: RareDisasters, boards: int) -> tuple[float, 
         )
         for board in found
     ]
-    better, worse, opposed = np.mean(counts, axis=0).tolist()
+    better, worse, opposed = mean_of_each(counts)
     return better, worse, opposed
 
 
@@ -232,23 +221,16 @@ def time_outs(share: float, boards: int, *, hardest: bool, lead: float = 0.0) ->
     rng = np.random.default_rng(SEED)
     findings, fragile = 0, 0
     for _ in range(boards):
-        cells, columns = [], []
-        for j in range(6):
-            name, n = f"b{j}", 150
+        columns = [column(f"b{j}") for j in range(6)]
+        cells = []
+        for one in columns:
+            n = 150
             difficulty = rng.normal(0, 1.5, n)
             margins = 1 / (1 + np.exp(-0.8 + difficulty - [[lead], [0.0]])) - rng.random((2, n))
             scores = (margins > 0).astype(float)
             lost = np.argsort(margins[0] if hardest else rng.random(n))[: round(share * n)]
             scores[0, lost] = np.nan
-            columns.append(Column(benchmark=name, title=name, category="c", subcategory="s", metric="m"))
-            ids = [str(i) for i in range(n)]
-            for model, row in zip("ab", scores, strict=True):
-                found = estimate(row, low=0.0, high=1.0)
-                assert found is not None, "most scores are there"
-                cells.append(
-                    Cell(model=model, benchmark=name, value=found.value, estimate=found, n_failed=found.n_failed,
-                         ids=ids, scores=row)
-                )  # fmt: skip
+            cells += [scored_cell(model, one, row) for model, row in zip("ab", scores, strict=True)]
         board = build_leaderboard(cells, columns)
         findings += bool(board.separated)
         fragile += bool(board.pairs is not None and board.pairs.are_fragile.any())
@@ -258,39 +240,40 @@ def time_outs(share: float, boards: int, *, hardest: bool, lead: float = 0.0) ->
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def rows(scenarios: list[Lacking], boards: int) -> Iterator[str]:
-    """Yield the lines of a Markdown table."""
-    headings = "models benchmarks lacking who why lead | ranks hold | hidden | rank of the first | averages hold"
-    yield f"| {headings.replace(' ', ' | ', 5)} |"
-    yield "|--:|--:|--:|---|---|--:|--:|--:|--:|--:|"
+def _lacking_rows(scenarios: list[Lacking], boards: int) -> Iterator[list[object]]:
+    """Yield the rows of a table of incomplete leaderboards."""
     for one in scenarios:
         found = simulate(one, boards)
-        yield (
-            f"| {one.models} | {one.benchmarks} | {one.lacks} | {one.who} | {one.reason} | {one.lead:.2f} | "
-            f"{found.ranks_hold:.3f} | {found.hidden:.2f} | {found.first_rank:.1f} | {found.averages_hold:.3f} |"
-        )
+        numbers = (f"{found.ranks_hold:.3f}", f"{found.hidden:.2f}", f"{found.first_rank:.1f}")
+        about = (one.models, one.benchmarks, one.lacks, one.who, one.reason, f"{one.lead:.2f}")
+        yield [*about, *numbers, f"{found.averages_hold:.3f}"]
 
 
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--boards", type=int, default=200, help="simulated leaderboards a row")
-    boards = parser.parse_args().boards
-    for title, scenarios in (("Even models", SCENARIOS), ("Uneven models", UNEVEN)):
-        print(f"\n{title}\n")
-        for line in rows(scenarios, boards):
-            print(line, flush=True)
-    print("\nSeverity\n\n| scenario | benchmarks | n | better | worse | better on more, worse on average |")
-    print("|---|--:|--:|--:|--:|--:|")
-    for one in DISASTERS:
-        better, worse, opposed = verdicts_on_disasters(one, boards)
-        print(f"| {one.title} | {one.benchmarks} | {one.n} | {better:.3f} | {worse:.3f} | {opposed:.3f} |", flush=True)
-    print("\nQuestions without an answer, two equal models\n\n| missing | which | a finding | only if ignored |")
-    print("|--:|---|--:|--:|")
-    for share, hardest in product((0.05, 0.1, 0.2), (True, False)):
-        finding, fragile = time_outs(share, boards, hardest=hardest)
-        print(f"| {share:.0%} | {'hardest' if hardest else 'any'} | {finding:.3f} | {fragile:.3f} |", flush=True)
+def tables(boards: int) -> Iterator[Table]:
+    """Yield the tables: even models, uneven models, severity, and questions without an answer of two equal models."""
+    headings = ["models", "benchmarks", "lacking", "who", "why", "lead"]
+    headings += ["ranks hold", "hidden", "rank of the first", "averages hold"]
+    for scenarios in (SCENARIOS, UNEVEN):
+        yield headings, _lacking_rows(scenarios, boards)
+    yield (
+        ["scenario", "benchmarks", "n", "better", "worse", "better on more, worse on average"],
+        (
+            [one.title, one.benchmarks, one.n, *(f"{share:.3f}" for share in verdicts_on_disasters(one, boards))]
+            for one in DISASTERS
+        ),
+    )
+    yield (
+        ["missing", "which", "a finding", "only if ignored"],
+        (
+            [
+                f"{share:.0%}",
+                "hardest" if hardest else "any",
+                *(f"{found:.3f}" for found in time_outs(share, boards, hardest=hardest)),
+            ]
+            for share, hardest in product((0.05, 0.1, 0.2), (True, False))
+        ),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    print_tables(__doc__, tables, "--boards", 200, "simulated leaderboards a row")

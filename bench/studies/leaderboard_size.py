@@ -23,6 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as `medhelm` does
 
 import numpy as np
 
+from bench.measure import peak_in_mib
 from medhelm.analysis.comparison.pairs import compare_all_pairs
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
@@ -86,8 +87,7 @@ def measured(models: int, instances: int, what: str) -> dict[str, float]:
 
 def peak_mib() -> float:
     """Return the peak memory of this process in MiB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return peak / 1024 if sys.platform == "darwin" else peak
+    return peak_in_mib(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def measure_store(folder: Path) -> None:

@@ -8,17 +8,18 @@ Prints a table of docs/explanation/method.md. Tests run the same scenarios with 
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from bench.studies.simulation import Table, column, holds, mean_of_each, percent, print_tables
 from medhelm.analysis.comparison.non_inferiority import GateTest, decide, ratio_change
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.means import Floats
 from medhelm.analysis.ratios import comparison_values, estimate_ratios, linearized
-from medhelm.domain import Estimate, Parts
+from medhelm.domain import Parts
 
 SEED = 24
 """Seed of the simulated scores."""
@@ -100,29 +101,24 @@ def rates(scenario: Scenario, runs: int, seed: int = SEED) -> Rates:
     """Simulate a scenario."""
     rng = np.random.default_rng(seed)
     names = [f"b{place}" for place in range(scenario.benchmarks)]
-    columns = [Column(benchmark=name, title=name, category="c", subcategory="s", metric="m") for name in names]
+    columns = [column(name) for name in names]
     found = []
     for _ in range(runs):
         cells = [cell(f"m{i}", name, scenario.draw(rng)) for i in range(MODELS) for name in names]
         board = build_leaderboard(cells, columns)
         assert board.pairs is not None
         differences = board.pairs.macro_average.differences
-        held = [_contains(one.estimate, scenario.truth) for one in cells]
-        macros = [row.macro_average for row in board.rows]
-        averages = [m is not None and (m.low or 0) <= scenario.truth + 1e-9 <= (m.high or 0) + 2e-9 for m in macros]
+        held = [holds(one.estimate, scenario.truth) for one in cells]
+        averages = [holds(row.macro_average, scenario.truth) for row in board.rows]
         apart = (differences.low > 0) | (differences.high < 0)
         found.append([np.mean(held), 1 - apart.mean(), np.mean(averages), *_verdict(scenario, rng)])
-    return Rates(**dict(zip(Rates.__slots__, np.mean(found, axis=0).tolist(), strict=True)))
+    return Rates(**dict(zip(Rates.__slots__, mean_of_each(found), strict=True)))
 
 
 def _labels(parts: list[Parts]) -> tuple[list[str], Floats]:
     """Return the label and the score of each instance."""
     labels, pairs = zip(*(entry for own in parts for entry in own.items()), strict=True)
     return list(labels), np.array([above for above, _ in pairs])
-
-
-def _contains(found: Estimate | None, truth: float) -> bool:
-    return found is not None and found.low - 1e-9 <= truth <= found.high + 1e-9
 
 
 def _verdict(scenario: Scenario, rng: np.random.Generator) -> tuple[bool, bool]:
@@ -148,23 +144,12 @@ SCENARIOS = (
 """What the table shows."""
 
 
-def table(runs: int) -> list[str]:
-    """Return the table in Markdown."""
+def tables(runs: int) -> Iterator[Table]:
+    """Yield the table."""
     headings = ["simulated benchmarks", "score", "difference", "macro average", "gate: false pass", "false worse"]
-    lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
-    for scenario in SCENARIOS:
-        found = rates(scenario, runs)
-        numbers = [getattr(found, name) for name in Rates.__slots__]
-        lines.append(f"| {scenario.title} | {' | '.join(f'{one:.1%}' for one in numbers)} |")
-    return lines
-
-
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000, help="simulations of each row")
-    print("\n".join(table(parser.parse_args().runs)))
+    found = ((scenario.title, rates(scenario, runs)) for scenario in SCENARIOS)
+    yield headings, ([title, *percent(*(getattr(one, name) for name in Rates.__slots__))] for title, one in found)
 
 
 if __name__ == "__main__":
-    main()
+    print_tables(__doc__, tables, "--runs", 1000, "simulations of each row")

@@ -10,7 +10,6 @@ win shares against a panel. Prints the tables of docs/explanation/method.md; tes
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,6 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.studies.simulation import Table, holds, percent, print_tables
 from bench.studies.verdicts import EqualModels, KnownModels, leaderboard
 from medhelm.analysis.leaderboard.averages import overtaken, panel_win_shares
 from medhelm.analysis.leaderboard.cells import DECIMALS, win_shares
@@ -191,20 +191,16 @@ SCENARIOS: dict[str, Simulated] = {
 """Simulated leaderboards, each with one more model, which is added."""
 
 
-def dependence_table(boards: int) -> Iterator[str]:
+def _dependence_rows(boards: int) -> Iterator[list[str]]:
     """Yield the rows of the first table: mean of the largest shifts, and share of leaderboards with a reversal."""
-    yield f"| leaderboards | number | {' | '.join(KINDS)} |"
-    yield f"|---|---|{'---|' * len(KINDS)}"
     for title, scenario in SCENARIOS.items():
         rng = np.random.default_rng(SEED)
         drawn = [scenario.draw(rng) for _ in range(boards)]
         for name, statistic in STATISTICS.items():
             found = [effects(board, statistic) for board in drawn]
-            cells = []
-            for kind in KINDS:
-                shift = np.mean([one[kind].shift for one in found])
-                cells.append(f"{shift:.3f}, {np.mean([one[kind].reverses for one in found]):.0%}")
-            yield f"| {title} | {name} | {' | '.join(cells)} |"
+            shifts = {kind: np.mean([one[kind].shift for one in found]) for kind in KINDS}
+            reversals = {kind: np.mean([one[kind].reverses for one in found]) for kind in KINDS}
+            yield [title, name, *(f"{shifts[kind]:.3f}, {reversals[kind]:.0%}" for kind in KINDS)]
             title = ""
 
 
@@ -217,18 +213,14 @@ def published_board() -> tuple[list[str], Board]:
     return [row.model for row in board.rows], [np.array(row)[:, None] for row in values]
 
 
-def published_table() -> Iterator[str]:
+def _published_rows() -> Iterator[list[str]]:
     """Yield the rows of the second table: the largest shift, and how many of the models reverse the order of others."""
     names, board = published_board()
-    yield f"| published models | number | one dropped | {COPIES} copies of one added |"
-    yield "|---|---|---|---|"
     title = f"37 benchmarks; panel: {', '.join(names[i] for i in PANEL)}"
     for name in ("win rate", "macro average", "win rate, panel"):
-        cells = [
-            f"{_worst(each).shift:.3f}, {sum(one.reverses for one in each)} of {len(each)}"
-            for each in effects_of_each(board, STATISTICS[name])
-        ]
-        yield f"| {title} | {name} | {' | '.join(cells)} |"
+        found = effects_of_each(board, STATISTICS[name])
+        cells = [f"{_worst(each).shift:.3f}, {sum(one.reverses for one in each)} of {len(each)}" for each in found]
+        yield [title, name, *cells]
         title = ""
 
 
@@ -257,9 +249,8 @@ def panel_coverage(scenario: Simulated, truth: Floats, boards: int) -> PanelCove
         board = leaderboard(scenario.draw(rng), panel)
         against += bool(overtaken(board))
         for row in board.rows:
-            found, true = row.win_share, truth[int(row.model[1:])]
-            assert found is not None
-            held[int(row.model[1:])] += (found.low or 0.0) - 1e-9 <= true <= (found.high or 0.0) + 1e-9
+            place = int(row.model[1:])
+            held[place] += holds(row.win_share, truth[place])
     return PanelCoverage(mean=held.mean() / boards, lowest=held.min() / boards, against_test=against / boards)
 
 
@@ -287,23 +278,16 @@ COVERED: dict[str, KnownModels | GradedModels] = {
 """Leaderboards with a panel."""
 
 
-def coverage_table(boards: int) -> Iterator[str]:
-    """Yield the rows of the third table."""
-    yield "| leaderboards with a panel of three | intervals with the truth: mean, lowest | test against ranks |"
-    yield "|---|---|---|"
-    for title, scenario in COVERED.items():
-        found = panel_coverage(scenario, true_shares(scenario), boards)
-        yield f"| {title} | {found.mean:.1%}, {found.lowest:.1%} | {found.against_test:.0%} |"
-
-
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--boards", type=int, default=300, help="simulated leaderboards of each row")
-    boards = parser.parse_args().boards
-    tables = (dependence_table(boards), published_table(), coverage_table(boards))
-    print("\n\n".join("\n".join(table) for table in tables))
+def tables(boards: int) -> Iterator[Table]:
+    """Yield the three tables."""
+    yield ["leaderboards", "number", *KINDS], _dependence_rows(boards)
+    yield ["published models", "number", "one dropped", f"{COPIES} copies of one added"], _published_rows()
+    covered = ((title, panel_coverage(one, true_shares(one), boards)) for title, one in COVERED.items())
+    yield (
+        ["leaderboards with a panel of three", "intervals with the truth: mean, lowest", "test against ranks"],
+        ([title, ", ".join(percent(one.mean, one.lowest)), f"{one.against_test:.0%}"] for title, one in covered),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    print_tables(__doc__, tables, "--boards", 300, "simulated leaderboards of each row")

@@ -299,10 +299,7 @@ def measure_site(browser: Browser, cases: Cases, work: Path) -> tuple[dict[str, 
         facts = {"start": time.perf_counter() - server.started, "MiB at start": server.peak_mib()}
         pages = pages_of(cases.benchmark, cases.first)
         with signed_in(browser, server.address) as (context, root):
-            for name, shown in pages.items():
-                for turn in ("first", "again"):
-                    page, found[f"{name}, {turn}"] = load(context, root + shown.path, shown.row)
-                    page.close()
+            found |= open_twice(context, root, pages)
         with signed_in(browser, server.address) as (context, root):
             shown = pages["cases"]
             found["cases, new browser"] = load(context, root + shown.path, shown.row)[1]
@@ -314,12 +311,17 @@ def measure_many(browser: Browser, store: Path, work: Path) -> dict[str, Loaded]
     """Open pages of a store of many models twice, each as soon as the one before is there."""
     command = [sys.executable, "-m", "medhelm", "serve", "--port", "0", "--store", str(store)]
     pages = {name: pages_of(BENCHMARK, "")[name] for name in ("leaderboard", "benchmark", "cases", "two models")}
-    found: dict[str, Loaded] = {}
     with started(command, work, _printed_address) as server, signed_in(browser, server.address) as (context, root):
-        for name, shown in pages.items():
-            for turn in ("first", "again"):
-                page, found[f"{name}, {turn}"] = load(context, root + shown.path, shown.row)
-                page.close()
+        return open_twice(context, root, pages)
+
+
+def open_twice(context: BrowserContext, root: str, pages: Mapping[str, Shown]) -> dict[str, Loaded]:
+    """Open every page twice, one after the other."""
+    found: dict[str, Loaded] = {}
+    for name, shown in pages.items():
+        for turn in ("first", "again"):
+            page, found[f"{name}, {turn}"] = load(context, root + shown.path, shown.row)
+            page.close()
     return found
 
 

@@ -8,17 +8,17 @@ Prints the tables of docs/explanation/method.md. Tests run some of the same scen
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from bench.studies.simulation import Table, column, holds, percent, print_tables, scored_cell
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.means import Floats, estimate
+from medhelm.analysis.means import Floats
 from medhelm.domain.ranking import RankingOptions
 
 SEED = 21
@@ -96,16 +96,10 @@ def leaderboard(scores: Sequence[Floats], panel: Sequence[str] = ()) -> Leaderbo
 
 def simulated_cells(scores: Sequence[Floats]) -> tuple[list[Cell], list[Column]]:
     """Return simulated scores as cells and columns, models of one benchmark after another."""
-    cells, columns = [], []
-    for place, rows in enumerate(scores):
-        name = f"b{place:02}"
-        columns.append(Column(benchmark=name, title=name, category="c", subcategory="s", metric="m"))
-        ids = [str(i) for i in range(rows.shape[1])]
-        for i, row in enumerate(rows):
-            found = estimate(row, low=0.0, high=1.0)
-            cells.append(
-                Cell(model=f"m{i}", benchmark=name, value=float(row.mean()), estimate=found, ids=ids, scores=row)
-            )
+    columns = [column(f"b{place:02}") for place in range(len(scores))]
+    cells = [
+        scored_cell(f"m{i}", one, row) for one, rows in zip(columns, scores, strict=True) for i, row in enumerate(rows)
+    ]
     return cells, columns
 
 
@@ -156,11 +150,8 @@ def coverages(scenario: KnownModels, boards: int) -> Coverages:
         places_hold = True
         for i in range(len(truth)):
             row = rows[f"m{i}"]
-            for kind, (average, true) in enumerate(
-                ((row.win_share, scenario.win_shares[i]), (row.macro_average, truth[i]))
-            ):
-                assert average is not None
-                held[kind, i] += (average.low or 0.0) - 1e-9 <= true <= (average.high or 0.0) + 1e-9
+            held[0, i] += holds(row.win_share, scenario.win_shares[i])
+            held[1, i] += holds(row.macro_average, truth[i])
             places_hold &= (row.rank_low or 0) <= best[i] and worst[i] <= (row.rank_high or 0)
         places += places_hold
         win_rate += rows["m0"].win_rate.value if rows["m0"].win_rate else 0.0
@@ -213,30 +204,31 @@ KNOWN = (
 """Models of known ability: the second table."""
 
 
-def tables(boards: int) -> list[str]:
-    """Return both tables in Markdown."""
-    lines = ["| equal models | any two differ | some rank is certain |", "|---|---|---|"]
-    for scenario in EQUAL:
-        wrong = false_findings(scenario, boards)
-        title = f"{scenario.models} models, {scenario.benchmarks} x {scenario.n}, {scenario.kind}"
-        lines.append(f"| {title} | {wrong.any_pair:.1%} | {wrong.certain_rank:.1%} |")
+def tables(boards: int) -> Iterator[Table]:
+    """Yield both tables, and the error of their shares."""
+    wrong = ((one, false_findings(one, boards)) for one in EQUAL)
+    titled = ((f"{one.models} models, {one.benchmarks} x {one.n}, {one.kind}", found) for one, found in wrong)
+    yield (
+        ["equal models", "any two differ", "some rank is certain"],
+        ([title, *percent(found.any_pair, found.certain_rank)] for title, found in titled),
+    )
     headings = ["models of known ability", "win share: mean, lowest", "macro average: mean, lowest", "all ranks hold"]
-    lines += ["", f"| {' | '.join([*headings, 'win rate of the first: mean, true'])} |", "|---|---|---|---|---|"]
-    for known in KNOWN:
-        right = coverages(known, boards)
-        share, macro = (f"{mean:.1%}, {lowest:.1%}" for mean, lowest in (right.win_share, right.macro_average))
-        rate = f"{right.win_rate:.2f}, {known.win_rate:.2f}"
-        lines.append(f"| {known.title} | {share} | {macro} | {right.ranks:.1%} | {rate} |")
-    lines.append(f"\nThe error of a share near 5% or 95% is {math.sqrt(0.05 * 0.95 / boards):.1%}.")
-    return lines
-
-
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--boards", type=int, default=400, help="simulated leaderboards of each scenario")
-    print("\n".join(tables(parser.parse_args().boards)))
+    right = ((known, coverages(known, boards)) for known in KNOWN)
+    yield (
+        [*headings, "win rate of the first: mean, true"],
+        (
+            [
+                known.title,
+                ", ".join(percent(*found.win_share)),
+                ", ".join(percent(*found.macro_average)),
+                *percent(found.ranks),
+                f"{found.win_rate:.2f}, {known.win_rate:.2f}",
+            ]
+            for known, found in right
+        ),
+    )
+    yield ["error of a share near 5% or 95%"], [percent(math.sqrt(0.05 * 0.95 / boards))]
 
 
 if __name__ == "__main__":
-    main()
+    print_tables(__doc__, tables, "--boards", 400, "simulated leaderboards of each scenario")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.cells import TOOLS, Bench, Cell, Workload
 from bench.measure import output_of
-from bench.table import Goal, Row, by_mode, table
+from bench.table import Goal, Row, by_mode, peak, table, wall
 
 HARNESS = "leaderboard"
 CELLS = (
@@ -84,17 +84,11 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
     """Check every goal of the workload against the rows."""
     good = by_mode(rows, HARNESS)
 
-    def wall(mode: str) -> float | None:
-        return good[mode].wall_s if mode in good else None
-
-    def peak(mode: str) -> float | None:
-        return good[mode].peak_mib if mode in good else None
-
-    small, large = wall("intervals"), wall("intervals-tenfold")
+    small, large = wall(good, "intervals"), wall(good, "intervals-tenfold")
     return [
         Goal(name="leaderboard of 333,000 records, all intervals", value=small, limit=2, unit="s"),
-        Goal(name="peak memory, leaderboard of 333,000 records", value=peak("intervals"), limit=400, unit="MiB"),
-        Goal(name="leaderboard of 333,000 records, no resampling", value=wall("means"), limit=0.5, unit="s"),
+        Goal(name="peak memory, leaderboard of 333,000 records", value=peak(good, "intervals"), limit=400, unit="MiB"),
+        Goal(name="leaderboard of 333,000 records, no resampling", value=wall(good, "means"), limit=0.5, unit="s"),
         Goal(
             name="leaderboard of 3,330,000 records, relative to a tenth of them",
             value=None if small is None or large is None else large / small,
@@ -103,7 +97,7 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
         ),
         Goal(
             name="peak memory, leaderboard of 3,330,000 records",
-            value=peak("intervals-tenfold"),
+            value=peak(good, "intervals-tenfold"),
             limit=1024,
             unit="MiB",
         ),

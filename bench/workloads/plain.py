@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.cells import CONCURRENCY, Bench, Cell, Workload, write_json
 from bench.peers import PEERS, helm, inspect, lm_eval
-from bench.table import Goal, Row, or_dash, table
+from bench.table import Goal, Row, or_dash, peak, table, wall
 
 CELLS = (
     Cell(harness="medhelm", mode="help"),
@@ -319,21 +319,15 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
     """Check every goal of the workload against the rows."""
     good = {row.cell: row for row in rows if row.counts}
 
-    def wall(cell: str) -> float | None:
-        return good[cell].wall_s if cell in good else None
-
-    def peak(cell: str) -> float | None:
-        return good[cell].peak_mib if cell in good else None
-
-    small, large = peak("medhelm/invented-1000/0ms/cold"), peak("medhelm/invented-100000/0ms/cold")
+    small, large = peak(good, "medhelm/invented-1000/0ms/cold"), peak(good, "medhelm/invented-100000/0ms/cold")
     rate = rate_after_startup(good.get("medhelm/w1-1/0ms/cold"), good.get("medhelm/w1-1000/0ms/cold"))
     return [
         *_relative_goals(good),
         Goal(
             name="instances per second after startup, W1 cold at 0 ms", value=rate, limit=2000, unit="/s", at_least=True
         ),
-        Goal(name="medhelm --help", value=wall("medhelm/help"), limit=0.3, unit="s"),
-        Goal(name="medhelm demo", value=wall("medhelm/demo"), limit=60, unit="s"),
+        Goal(name="medhelm --help", value=wall(good, "medhelm/help"), limit=0.3, unit="s"),
+        Goal(name="medhelm demo", value=wall(good, "medhelm/demo"), limit=60, unit="s"),
         Goal(name="peak memory, 1,000 instances", value=small, limit=200, unit="MiB"),
         Goal(name="peak memory, 100,000 instances", value=large, limit=200, unit="MiB"),
         Goal(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.cells import TOOLS, Bench, Cell, Workload
 from bench.measure import output_of
-from bench.table import Goal, Row, by_mode, table
+from bench.table import Goal, Row, by_mode, peak, table, wall
 
 HARNESS = "suite"
 CELLS = (
@@ -125,16 +125,10 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
     """Check every goal of the workload against the rows."""
     good = by_mode(rows, HARNESS)
 
-    def wall(mode: str) -> float | None:
-        return good[mode].wall_s if mode in good else None
-
-    def peak(mode: str) -> float | None:
-        return good[mode].peak_mib if mode in good else None
-
     def reported(mode: str, name: str) -> float | None:
         return good[mode].reported[name] if mode in good else None
 
-    listing = wall("list")
+    listing = wall(good, "list")
     return [
         Goal(
             name="listing and validating the definitions, relative to 0.5 s",
@@ -152,9 +146,9 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
             unit="/s",
             at_least=True,
         ),
-        Goal(name="peak memory, prompts of EHRSHOT's size", value=peak("ehrshot-prompts"), limit=300, unit="MiB"),
-        Goal(name="peak memory, a run of EHRSHOT's size", value=peak("ehrshot-run"), limit=300, unit="MiB"),
-        Goal(name="a run of all benchmarks, sample tier", value=wall("sample-tier"), limit=60, unit="s"),
+        Goal(name="peak memory, prompts of EHRSHOT's size", value=peak(good, "ehrshot-prompts"), limit=300, unit="MiB"),
+        Goal(name="peak memory, a run of EHRSHOT's size", value=peak(good, "ehrshot-run"), limit=300, unit="MiB"),
+        Goal(name="a run of all benchmarks, sample tier", value=wall(good, "sample-tier"), limit=60, unit="s"),
         Goal(
             name="benchmarks on the leaderboard of that run",
             value=reported("sample-tier", "on_leaderboard"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
 
 import numpy as np
@@ -18,15 +19,18 @@ def simulated(n: int, shift: float, rng: np.random.Generator) -> tuple[Floats, F
     return c, p, (rng.random(n) < p).astype(float)
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.04, 0.15])
-def test_the_interval_of_the_calibration_error_holds_the_true_one(shift: float) -> None:
+@pytest.mark.parametrize(
+    ("shift", "runs"),
+    [(0.0, 40), (0.15, 40), *(pytest.param(shift, 300, marks=pytest.mark.long) for shift in (0.0, 0.04, 0.15))],
+)
+def test_the_interval_of_the_calibration_error_holds_the_true_one(shift: float, runs: int) -> None:
     rng, inside, errors = np.random.default_rng(7), 0, []
-    for _ in range(150):
+    for _ in range(runs):
         c, p, y = simulated(200, shift, rng)
         found = calibration_error(c, y, draws=200)
         inside += found.low <= np.abs(c - p).mean() <= found.high
         errors.append(found.value - np.abs(c - p).mean())
-    assert inside >= 138, "at 95%, fewer than 138 of 150 happen once in 60 times"
+    assert inside / runs >= 0.95 - 2.5 * math.sqrt(0.95 * 0.05 / runs)
     assert abs(np.mean(errors)) < (0.03 if shift == 0 else 0.012), "the usual one is too high by 0.05 without an error"
 
 
@@ -101,12 +105,12 @@ def test_intervals_of_selective_accuracy_and_area_hold_the_true_values() -> None
     order = np.argsort(-c, kind="stable")
     top = y[order[:160_000]].mean()
     area = (np.cumsum(1 - y[order]) / np.arange(1, 200_001)).mean()
-    for _ in range(60):
+    for _ in range(30):
         c, _, y = simulated(150, 0.05, rng)
         found = calibrate(c.tolist(), y.astype(bool).tolist(), draws=200)
         assert found is not None
         inside += [found.selective[0].low <= top <= found.selective[0].high, found.aurc.low <= area <= found.aurc.high]
-    assert inside.min() >= 53
+    assert inside.min() >= 25, "at 95%, 24 or fewer of 30 happen once in 300 times"
 
 
 def test_few_and_impossible_confidences() -> None:

@@ -18,7 +18,7 @@ from tests.support.values import present
 
 COLUMN = Column(benchmark="b", title="B", category="", subcategory="", metric="jury", low=1, high=5)
 NAMES = ("accuracy", "safety", "clarity", "tone", "length")
-ROUNDS = 150
+ROUNDS = 60
 
 
 def criterion(name: str, *, higher_is_better: bool = True, is_tag: bool = False) -> GradedCriterion:

@@ -34,7 +34,7 @@ from medhelm.domain import Estimate
 from tests.support.leaderboards import column, score_cell
 
 COLUMN = column("b")
-REPEATS = 250
+REPEATS = 100
 LEVEL, TOLERANCE = 0.05, 3 * math.sqrt(0.05 * 0.95 / REPEATS)
 """Level of tests and intervals, and three standard errors of its estimate by simulation."""
 

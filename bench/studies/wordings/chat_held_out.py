@@ -766,7 +766,6 @@ LABELS = (
     ("Sepsis (confirmed by blood cultures), Septic shock (on norepinephrine)", "sepsis|septic shock"),
     ("Sepsis: lactate 4.2, positive cultures\nSeptic shock: vasopressors", "sepsis|septic shock"),
     ("- **Sepsis** – positive blood cultures\n- **Septic shock** – norepinephrine", "sepsis|septic shock"),
-    ("None", ""),
     ("No labels apply.", ""),
     ("None of the labels apply.", ""),
     ("[]", ""),

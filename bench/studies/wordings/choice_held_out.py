@@ -211,7 +211,6 @@ DRUG_FORMS: tuple[tuple[str, int | None], ...] = (
 YES_NO_FORMS: tuple[tuple[str, int | None], ...] = (
     ("I would answer no to this question.", 1),
     ("There is nothing to suggest yes.", None),
-    ("Yes, definitely.", 0),
     ("Yes indeed.", 0),
     ("Yes it does.", 0),
     ("No it does not.", 1),
@@ -266,7 +265,6 @@ YES_NO_FORMS: tuple[tuple[str, int | None], ...] = (
     ("A (yes), since no benefit was shown", 0),
     ("B. The answer is no because there was no benefit.", 1),
     ("A: yes\nB: no\n\nAnswer: A", 0),
-    ("A: yes", 0),
     ("yes or no? no", 1),
     ("Yes/no: yes", 0),
     ("I say A.", 0),

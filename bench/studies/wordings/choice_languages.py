@@ -108,7 +108,6 @@ TEMPLATES_BY_LANGUAGE: dict[str, tuple[str, ...]] = {
         "Ik kies {L}.",
     ),
     "Swedish": (
-        "Svar: {L}",
         "Rätt svar: {L}",
         "Rätt svar är {L}.",
         "Det rätta svaret är {L}.",

@@ -514,7 +514,6 @@ TEXTS: tuple[tuple[str, float | None], ...] = (
     ("2.5:1", None),
     ("1 in 4", None),
     ("25 in 100", None),
-    ("0", 0),
     ("0.0", 0),
     ("-0", 0),
     ("00", 0),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -163,11 +163,24 @@ class _Answers:
 
     def ratio(self, measure: str, *labels: str) -> Estimate | None:
         """Estimate the mean of a measure over classes; None if no instance counts in it."""
-        rule = RATIOS[measure]
-        parts = [
-            {} if said is None else {of: pair for of in labels if (pair := rule(right, said, of)) is not None}
+        return self._mean_ratio(self._parts([(measure, of) for of in labels]))
+
+    def mean_of_two(self, label: str) -> Estimate | None:
+        """Estimate the mean of sensitivity and specificity; None unless there are positive and negative instances."""
+        parts = self._parts([("sensitivity", label), ("specificity", label)])
+        return self._mean_ratio(parts) if len(set().union(*parts)) == 2 else None
+
+    def _parts(self, wanted: Sequence[tuple[str, str]]) -> list[dict[str, _Pair]]:
+        """Return for each instance the pairs of those measures of classes that it counts in."""
+        rules = [(" ".join(one), RATIOS[one[0]], one[1]) for one in wanted]
+        return [
+            {}
+            if said is None
+            else {name: pair for name, rule, of in rules if (pair := rule(right, said, of)) is not None}
             for right, said in zip(self.key, self.named, strict=True)
         ]
+
+    def _mean_ratio(self, parts: Sequence[Mapping[str, _Pair]]) -> Estimate | None:
         return estimate_ratios(self.values, parts, self.clusters, low=0.0, high=1.0)
 
     def mean(self, worth: Callable[[str, str], float], low: float, high: float) -> Estimate:
@@ -189,7 +202,7 @@ def _measures(
             is_right = (said == label) == (right == label)
             name = ("t" if is_right else "f") + ("p" if said == label else "n")
             counts["unreadable" if said == UNREADABLE else name] += n
-    both = _mean_of_two(answers, label)
+    both = answers.mean_of_two(label)
     odds = None if threshold is None else threshold / (1 - threshold)
     return ClassMeasures(
         label=label,
@@ -204,24 +217,10 @@ def _measures(
     )
 
 
-def _mean_of_two(answers: _Answers, label: str) -> Estimate | None:
-    """Estimate the mean of sensitivity and specificity; None unless there are positive and negative instances."""
-    rules = (RATIOS["sensitivity"], RATIOS["specificity"])
-    parts: list[dict[str, _Pair]] = [
-        {}
-        if said is None
-        else {str(place): pair for place, rule in enumerate(rules) if (pair := rule(right, said, label)) is not None}
-        for right, said in zip(answers.key, answers.named, strict=True)
-    ]
-    if len({name for own in parts for name in own}) < 2:
-        return None
-    return estimate_ratios(answers.values, parts, answers.clusters, low=0.0, high=1.0)
-
-
 def _rescaled(found: Estimate, factor: float, shift: float) -> Estimate:
     """Return the estimate of a linear function of a number."""
     value, low, high = (factor * end + shift for end in (found.value, found.low, found.high))
-    return Estimate(value=value, low=low, high=high, n=found.n, n_failed=found.n_failed, method=found.method)
+    return replace(found, value=value, low=low, high=high)
 
 
 # --- Matthews' correlation --------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
-from functools import cache
 from math import fsum, sqrt
 from statistics import median
 
@@ -136,20 +135,14 @@ def learn_token_ratio(characters: Sequence[int], tokens: Sequence[int], basis: s
     ratio = sum(tokens) / sent
     if n < 2 or not ratio:
         return TokenRatio(ratio, UNTESTED_ERROR, basis)
+    from medhelm.analysis.means import t_quantile  # lazy: a run needs no interval of tokens
+
     residuals = fsum((t - ratio * c) ** 2 for c, t in zip(characters, tokens, strict=True))
-    t = _t(n - 1)
+    t = t_quantile(0.975, n - 1)
     half_width = t * sqrt(residuals / (n - 1) / n) / (sum(tokens) / n)
     error = max(LEAST_ERROR, half_width)
     spread = fsum((t / (ratio * c) - 1) ** 2 for c, t in zip(characters, tokens, strict=True) if c) / (n - 1)
     return TokenRatio(ratio, error, basis, error + t * sqrt(spread))
-
-
-@cache
-def _t(df: int) -> float:
-    """Return the half-width of a 95% interval in standard errors."""
-    from medhelm.analysis.means import t_quantile  # lazy: a run needs no interval of tokens
-
-    return t_quantile(0.975, df)
 
 
 def pool_token_ratios(factors: Sequence[TokenRatio], basis: str) -> TokenRatio | None:

@@ -714,6 +714,34 @@ def row_means(table: Floats, weights: Floats | None = None) -> Floats:
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
 
 
+class BenchmarkUnitMeans(NamedTuple):
+    """Means over benchmarks, each benchmark an independent unit: arrays with one number per row of the table."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+    standard_error: Floats
+
+
+def mean_over_benchmarks(table: Floats, weights: Floats, *, lowest: float) -> BenchmarkUnitMeans:
+    """Average each row over benchmarks, with a 95% interval for other benchmarks of the same kind.
+
+    Parameters: table, shape (m, n_benchmarks), from `lowest` to 1, nan if missing; weights, shape (n_benchmarks,).
+    """
+    present = ~np.isnan(table)
+    share, n = present * weights, present.sum(axis=1)
+    total = np.where(n > 0, share.sum(axis=1), 1.0)
+    filled = np.nan_to_num(table)
+    value = np.where(n > 0, (share * filled).sum(axis=1) / total, np.nan)
+    residual = (share**2 * (filled - np.nan_to_num(value)[:, None]) ** 2).sum(axis=1)
+    variance = n / np.maximum(n - 1, 1) * residual / total**2
+    equal = (n > 1) & (residual < 1e-20)
+    variance[equal] = constant_variance(n[equal], lowest, 1.0)
+    half = np.where(n > 1, t_quantiles(np.maximum(n - 1.0, 1.0)) * np.sqrt(variance), 1.0 - lowest)
+    low, high = np.maximum(value - half, lowest), np.minimum(value + half, 1.0)
+    return BenchmarkUnitMeans(value, low, high, np.sqrt(variance))
+
+
 class SumSpread(NamedTuple):
     """Uncertainty of a sum of independent shares."""
 

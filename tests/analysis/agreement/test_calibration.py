@@ -10,19 +10,27 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.studies import clinicians
 from medhelm.analysis.agreement.calibration import (
+    IMBALANCE,
     LEAST,
     LEAST_FOR_CURVE,
     CalibratedMean,
+    Curve,
     RatedPairs,
     RatingDesign,
+    draw_completions,
+    imbalance,
+    isotonic_curve,
     isotonic_mapped,
     prediction_powered,
     prediction_powered_pooled,
 )
 from medhelm.analysis.means import Floats, constant_interval, t_quantile
+from tests.support.values import present
 
 SCALE = RatingDesign(low=1, high=5)
 
@@ -415,3 +423,97 @@ def test_intervals_of_a_stratified_draw_cover(jury: str) -> None:
     found, truth = clinicians.means_by_selection(jury, "`sample --by-score`", 800)
     assert 0.92 <= clinicians.coverage(found, truth) <= 0.99
     assert abs(statistics.fmean(one.value for one in found) - truth) < 0.02
+
+
+# --- the rising curve that fits best ----------------------------------------------------------------------------------
+
+
+POINTS = st.lists(st.tuples(st.integers(0, 6), st.integers(-8, 8)), min_size=1, max_size=14)
+
+
+def minimax(points: list[tuple[int, int]]) -> dict[int, float]:
+    """The definition by all intervals: the largest over starts of the smallest over ends of the mean between them."""
+    knots = sorted({x for x, _ in points})
+
+    def mean(start: int, end: int) -> float:
+        inside = [y for x, y in points if start <= x <= end]
+        return sum(inside) / len(inside)
+
+    return {
+        knot: max(min(mean(start, end) for end in knots if end >= knot) for start in knots if start <= knot)
+        for knot in knots
+    }
+
+
+@given(POINTS)
+def test_the_curve_is_that_of_all_intervals(points: list[tuple[int, int]]) -> None:
+    expected = minimax(points)
+    curve = isotonic_curve(np.array([x for x, _ in points], float), np.array([y for _, y in points], float))
+    assert curve.knots.tolist() == list(expected)
+    assert curve.heights.tolist() == pytest.approx(list(expected.values()), abs=1e-12)
+
+
+def test_beyond_the_knots_it_goes_on_as_told() -> None:
+    curve = Curve(np.array([2.0, 3.0]), np.array([1.0, 5.0]))
+    places = np.array([0.0, 2.0, 2.25, 3.0, 4.0])
+    assert curve.at(places).tolist() == [1, 1, 2, 5, 5]
+    assert curve.at(places, slope=2).tolist() == [-3, 1, 2, 5, 7]
+
+
+# --- draws of completions to rate: sizes, probabilities, and signs of a selection that was no random draw -------------
+
+
+SCORES = np.concatenate([np.full(8, 1.5), np.full(30, 3.0), np.full(160, 4.8), [NAN, NAN]])
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("scale", [None, (1.0, 5.0)])
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 50, 198, 400])
+def test_as_many_as_wanted_are_drawn_once_each_and_probabilities_add_up(
+    size: int, scale: tuple[float, float] | None
+) -> None:
+    found = draw_completions(SCORES, size, rng(), scale=scale)
+    assert len(found.drawn) == len(set(found.drawn.tolist())) == min(size, 198)
+    assert np.nansum(found.probabilities) == pytest.approx(min(size, 198))
+    assert np.isnan(found.probabilities[-2:]).all()
+    there = found.probabilities[:-2]
+    assert ((there > 0) & (there <= 1)).all()
+
+
+def test_rare_scores_are_drawn_more_often_and_no_completion_half_as_often() -> None:
+    found = draw_completions(SCORES, 50, rng(), scale=(1, 5)).probabilities
+    assert found[0] == 1
+    assert found[0] > found[10] > found[100] >= 0.5 * 50 / 198
+
+
+def test_probabilities_are_the_frequencies_of_being_drawn() -> None:
+    counts = np.zeros(len(SCORES))
+    for seed in range(400):
+        found = draw_completions(SCORES, 20, rng(seed), scale=(1, 5))
+        counts[found.drawn] += 1
+    assert counts[:8].mean() / 400 == pytest.approx(found.probabilities[0], abs=0.02)
+    assert counts[38:198].mean() / 400 == pytest.approx(found.probabilities[100], abs=0.01)
+
+
+def test_interesting_cases_are_out_of_balance_and_random_ones_are_not() -> None:
+    values = rng().normal(size=500)
+    low = values < np.quantile(values, 0.1)
+    found = present(imbalance(values, low))
+    assert found.value < -1.5
+    assert abs(found.value) > found.by_chance
+    at_random = [imbalance(values, rng(seed).permutation(500) < 50) for seed in range(200)]
+    assert np.mean([one is not None and abs(one.value) > one.by_chance for one in at_random]) <= 0.08
+    assert np.mean([one is not None and abs(one.value) > IMBALANCE for one in at_random]) <= 0.15
+
+
+def test_known_probabilities_restore_the_balance() -> None:
+    values = SCORES[:-2] + 0.1 * rng().normal(size=198)
+    drawn = draw_completions(values, 60, rng(), scale=(1, 5))
+    is_rated = np.isin(np.arange(198), drawn.drawn)
+    plain, weighted = imbalance(values, is_rated), imbalance(values, is_rated, 1 / drawn.probabilities)
+    assert plain is not None
+    assert weighted is not None
+    assert abs(plain.value) > IMBALANCE > abs(weighted.value)

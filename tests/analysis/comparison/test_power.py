@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
+from statistics import fmean, pstdev
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from medhelm.analysis.comparison.power import (
+    BenchmarkEffects,
     Noise,
     ObservedNoise,
     PowerDesign,
+    SuitePower,
     detectable_difference,
+    detectable_effects,
     estimate_power,
     needed_benchmarks,
     needed_instances,
     observed_noise,
     power_at,
+    published_scale,
     sd_limit_factor,
+    suite_power,
 )
 from medhelm.analysis.comparison.significance import sign_flip_tests
-from medhelm.analysis.leaderboard.cells import align
-from tests.support.leaderboards import column, score_cells
+from medhelm.analysis.leaderboard.cells import Cell, Column, align
+from tests.support.leaderboards import column, score_cell, score_cells
 from tests.support.sign_flips import sign_flip_test
 from tests.support.values import present
 
-quick = settings(max_examples=80, deadline=None, database=None)
 USUAL = PowerDesign()
 
 
@@ -58,7 +65,6 @@ def test_models_that_never_disagree_in_another_way_need_few() -> None:
     assert detectable_difference(Noise(sd=0.001), 5, USUAL) is None
 
 
-@quick
 @given(st.floats(0.02, 0.9), st.integers(60, 5000), st.floats(0.55, 0.95), st.integers(1, 40), st.floats(0.5, 4))
 def test_the_three_questions_have_one_answer(sd: float, n: int, chance: float, pairs: int, effect: float) -> None:
     """The smallest difference that n instances show needs n instances, which show it with the power aimed at."""
@@ -166,3 +172,104 @@ def test_the_benchmarks_advised_have_the_power(n_pilot: int, ratio: float) -> No
         assert n > USUAL.fewest
         found += bool(sign_flip_tests(generator.normal(1, ratio, (1, min(n, 400))))[0] <= 0.05)
     assert found / 1000 >= 0.75
+
+
+# --- what benchmarks at hand can tell apart, and what more of them could ----------------------------------------------
+
+
+AIM = PowerDesign()
+
+
+def test_neighbours_by_hand() -> None:
+    x = np.array([[1.0, 1, 1, 0, 1, 0], [0.0, 1, 0, 0, 1, 0]])
+    y = np.array([[0.5, 0.25, 1.0, 0.75], [0.5, 0.5, 0.5, 0.5]])
+    columns = [column("x", weight=3.0), column("y")]
+    found = suite_power([*score_cells("x", x), *score_cells("y", y)], columns, design=AIM, difference=0.1)
+    (one,) = found.adjacent_models
+    means = [float((rows[0] - rows[1]).mean()) for rows in (x, y)]
+    errors = [float((rows[0] - rows[1]).std()) / math.sqrt(rows.shape[1]) for rows in (x, y)]
+    assert one.observed_difference == pytest.approx(0.75 * means[0] + 0.25 * means[1])
+    assert one.standard_error == pytest.approx(math.hypot(0.75 * errors[0], 0.25 * errors[1]))
+    clusters = 1 / (0.75**2 / 6 + 0.25**2 / 4)
+    spread = float(np.std(means, ddof=1))
+    assert one.power_estimate == estimate_power(0.1, one.standard_error, spread, AIM, clusters=clusters, n_benchmarks=2)
+    assert (one.first, one.second, one.n_benchmarks) == ("m0", "m1", 2)
+
+
+def empty(found: SuitePower) -> bool:
+    return not found.benchmarks and not found.adjacent_models
+
+
+def test_what_is_odd_gives_less_and_no_error() -> None:
+    rows = np.array([[1.0, math.nan], [math.nan, 0.0]])
+    assert empty(suite_power([], [column("x")], design=AIM))
+    assert empty(suite_power(score_cells("x", rows), [column("x")], design=AIM))
+    assert empty(suite_power(score_cells("x", np.ones((1, 5))), [column("x")], design=AIM))
+    assert empty(suite_power([Cell(model="a", benchmark="x", value=0.3)], [column("x")], design=AIM))
+    one_note = suite_power(score_cells("x", np.array([[1.0, 1], [0.0, 0]]), ["n", "n"]), [column("x")], design=AIM)
+    assert one_note.benchmarks == ()
+    assert one_note.adjacent_models[0].standard_error == pytest.approx(math.sqrt(1 / 3))
+    alike = suite_power(score_cells("x", np.ones((2, 9))), [column("x")], design=AIM, difference=0.1)
+    assert alike.adjacent_models[0].observed_difference == 0
+    assert alike.benchmarks[0].needed == 6
+
+
+# --- minimum detectable effects by both rules: by hand, with every quirk ----------------------------------------------
+
+
+def cell(model: str, scores: Sequence[float], benchmark: str = "x", **changes: Any) -> Cell:
+    return score_cell(model, benchmark, scores, **changes)
+
+
+def effect_of(*cells: Cell, scale: Column | None = None) -> BenchmarkEffects:
+    return detectable_effects(cells, [scale or column("x")])["x"]
+
+
+def by_hand(rows: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Mean and SD over pairs in plain Python, scores as they are compared."""
+    found = []
+    for a, b in combinations(rows, 2):
+        differences = [x - y for x, y in zip(a, b, strict=True)]
+        found.append((1.96 + 0.84) * pstdev(differences) / math.sqrt(len(differences)))
+    return fmean(found), pstdev(found)
+
+
+def test_0_1_scores_have_the_same_effect_by_both_rules() -> None:
+    rows = (np.random.default_rng(1).random((4, 90)) < 0.6).astype(float)
+    found = effect_of(*(cell(f"m{i}", row.tolist()) for i, row in enumerate(rows)))
+    for one in (found.published, found.corrected):
+        assert one is not None
+        assert (one.value, one.sd) == pytest.approx(by_hand(rows.tolist()))
+        assert one.n_pairs == 6
+    assert found.n == 90
+
+
+def test_grades_are_divided_by_five_and_the_lowest_grade_becomes_the_highest() -> None:
+    """Q-41: 5 and 1 both come to 1.0, so that the published rule sees no difference where it is largest."""
+    assert published_scale(np.array([1.0, 1.25, 3.0, 5.0])).tolist() == [1.0, 0.25, 0.6, 1.0]
+    first, second = [5.0, 5.0, 4.0, 3.0, 1.0], [1.0, 5.0, 4.0, 2.0, 5.0]
+    found = effect_of(cell("a", first), cell("b", second), scale=column("x", 1, 5))
+    assert found.published is not None
+    assert found.corrected is not None
+    assert found.published.value == pytest.approx(by_hand([[1, 1, 0.8, 0.6, 1], [1, 1, 0.8, 0.4, 1]])[0])
+    assert found.corrected.value == pytest.approx(by_hand([[1, 1, 0.75, 0.5, 0], [0, 1, 0.75, 0.25, 1]])[0])
+    assert found.corrected.value > 5 * found.published.value
+    assert (found.published.sd, found.corrected.sd) == (0, 0)
+
+
+def test_the_published_rule_leaves_out_pairs_with_other_instances() -> None:
+    """Its files must have equal lengths; the corrected rule compares what both have."""
+    cells = (cell("a", [1, 0, 1, 1]), cell("b", [0, 0, 1, 1]), cell("c", [0, 1, 0]))
+    found = effect_of(*cells)
+    assert (present(found.published).n_pairs, present(found.corrected).n_pairs, found.n) == (1, 3, 4)
+    apart = effect_of(cells[0], cells[2])
+    assert apart.published is None
+    assert apart.corrected is not None
+
+
+def test_only_the_corrected_rule_knows_of_clusters() -> None:
+    generator = np.random.default_rng(2)
+    rows = np.repeat((generator.random((2, 50)) < 0.5).astype(float), 4, axis=1)
+    notes = [f"note-{i // 4}" for i in range(200)]
+    found = effect_of(*(cell(m, row.tolist(), clusters=notes) for m, row in zip("ab", rows, strict=True)))
+    assert present(found.corrected).value == pytest.approx(2 * present(found.published).value)

@@ -26,7 +26,7 @@ from tests.support.remarks import texts
 from tests.support.values import present
 
 NAN = float("nan")
-quick = settings(max_examples=25, deadline=None, database=None)
+few_boards = settings(max_examples=12)
 
 
 def column(benchmark: str, low: float = 0.0, high: float = 1.0, category: str = "c", **changes: Any) -> Column:
@@ -145,7 +145,7 @@ def boards(draw: st.DrawFn) -> tuple[list[Cell], list[Column]]:
     return cells, columns
 
 
-@quick
+@few_boards
 @given(boards(), st.randoms(use_true_random=False))
 def test_the_order_of_cells_and_columns_changes_nothing(
     case: tuple[list[Cell], list[Column]], shuffle: random.Random
@@ -160,7 +160,7 @@ def test_the_order_of_cells_and_columns_changes_nothing(
     assert first.separated == second.separated
 
 
-@quick
+@few_boards
 @given(boards())
 def test_every_board_is_in_order_and_every_interval_holds_its_value(case: tuple[list[Cell], list[Column]]) -> None:
     found = board(*case)
@@ -260,7 +260,7 @@ def test_only_benchmarks_that_all_have_are_kept_on_demand() -> None:
 # --- weights ----------------------------------------------------------------------------------------------------------
 
 
-@quick
+@few_boards
 @given(boards(), st.data())
 def test_a_weight_is_a_benchmark_that_stands_so_often(
     case: tuple[list[Cell], list[Column]], data: st.DataObject

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.agreement.coefficients import require_finite
 from medhelm.analysis.means import Clusters, Floats, cluster_codes, spread_of_sum, t_quantile
+from medhelm.domain.benchmark import group_by
 
 # --- grades off the scale ---------------------------------------------------------------------------------------------
 # Single errors, and raters who used another scale.
@@ -64,9 +65,7 @@ def scale_mismatches(grades: Sequence[Grade]) -> tuple[list[ScaleMismatch], list
     A rater used another scale if at least a quarter of the grades, and at least two, are off the scale; or if none of
     at least `ENOUGH` grades exceeds the lowest tenth of a scale of at least `WIDE`, while others exceed three tenths.
     """
-    by_rater: dict[str, list[Grade]] = defaultdict(list)
-    for grade in grades:
-        by_rater[grade.rater].append(grade)
+    by_rater = group_by(grades, lambda grade: grade.rater)
     others, slips = [], []
     for rater, mine in by_rater.items():
         off = [grade for grade in mine if grade.is_off]
@@ -173,6 +172,9 @@ def _variance_between(ratings: Floats) -> float | None:
 LEAST_UNITS = 10
 """Minimum independent units for an interval: with 6 that are nearly all at the end of the scale it covers 81%."""
 
+RATED_AND_SCORED = "with a rating and a score"
+"""Instances that show how a jury agrees with raters."""
+
 NO_SPREAD = 1 - 1e-9
 """Agreement above which raters differ by constants only."""
 
@@ -193,6 +195,11 @@ class RaterAgreement:
     """Raters used."""
     reason: str = ""
     """Reason if the value or the interval is None, else empty."""
+
+    @property
+    def is_by_chance(self) -> bool:
+        """True if agreement better than chance is not shown, although there is an interval."""
+        return self.low is not None and self.low <= 0
 
     def of_mean(self, k: int) -> RaterAgreement:
         """Convert to the mean of k raters (Spearman and Brown): k r / (1 + (k - 1) r).
@@ -244,11 +251,7 @@ def correlation_with_raters(ratings: Floats, scores: Floats, clusters: Clusters 
     codes, k = cluster_codes(clusters, len(ratings))
     used = ~np.isnan(ratings) & ~np.isnan(scores)[:, None]
     values = _jury_correlations(np.where(used, ratings, np.nan), scores, codes, k)
-    units = np.unique(codes[used.any(axis=1)])
-    size = int(used.any(axis=1).sum()), int(used.any(axis=0).sum())
-    return _jackknife(
-        values, units, size, what="with a rating and a score", scale=_log_ratio(2.0), freedom=len(ratings)
-    )
+    return _jackknife(values, used, codes, what=RATED_AND_SCORED, scale=_log_ratio(2.0), freedom=len(ratings))
 
 
 def jury_and_raters(ratings: Floats, jury: Floats, clusters: Clusters = None) -> JuryAndRaters:
@@ -267,16 +270,13 @@ def jury_and_raters(ratings: Floats, jury: Floats, clusters: Clusters = None) ->
     raters, freedom = _rater_agreements(np.where(shared, ratings, np.nan), codes, k)
     against = _jury_correlations(np.where(scored, ratings, np.nan), jury, codes, k)
     n_each = float(shared.sum() / max(int(shared.any(axis=1).sum()), 1))
-
-    def around(values: Floats, used: NDArray[np.bool_], what: str, scale: Scale | None, freedom: int) -> RaterAgreement:
-        units = np.unique(codes[used.any(axis=1)])
-        size = int(used.any(axis=1).sum()), int(used.any(axis=0).sum())
-        return _jackknife(values, units, size, what=what, scale=scale, freedom=freedom)
-
+    jackknife = partial(_jackknife, codes=codes)
     return JuryAndRaters(
-        jury=around(against, scored, "with a rating and a score", _log_ratio(2.0), len(ratings)),
-        raters=around(raters, shared, "with two ratings", _log_ratio(n_each), freedom),
-        difference=around(against - raters, shared & scored, "with two ratings and a score", None, freedom),
+        jury=jackknife(against, scored, what=RATED_AND_SCORED, scale=_log_ratio(2.0), freedom=len(ratings)),
+        raters=jackknife(raters, shared, what="with two ratings", scale=_log_ratio(n_each), freedom=freedom),
+        difference=jackknife(
+            against - raters, shared & scored, what="with two ratings and a score", scale=None, freedom=freedom
+        ),
         share=_share(against, raters, np.unique(codes[(shared & scored).any(axis=1)]), freedom, scored),
     )
 
@@ -301,14 +301,16 @@ def _log_ratio(k: float) -> Scale:
 
 
 def _jackknife(
-    values: Floats, units: NDArray[np.intp], size: tuple[int, int], *, what: str, scale: Scale | None, freedom: int
+    values: Floats, used: NDArray[np.bool_], codes: NDArray[np.intp], *, what: str, scale: Scale | None, freedom: int
 ) -> RaterAgreement:
     """Compute the interval of an estimate.
 
-    Parameters: values, shape (1 + k,), from all units, then without each; units, those with data; size, numbers of
-    instances and raters; what instances need, for the reason; freedom, degrees of freedom, if fewer than units minus 1.
+    Parameters: values, shape (1 + k,), from all units, then without each; used, shape (n, R), ratings in the estimate;
+    codes, shape (n,), units; what instances need, for the reason; freedom, degrees of freedom, if fewer than units
+    minus 1.
     """
-    n, n_raters = size
+    n, n_raters = int(used.any(axis=1).sum()), int(used.any(axis=0).sum())
+    units = np.unique(codes[used.any(axis=1)])
     value, without, m = float(values[0]), values[1:][units], len(units)
 
     def found(low: float | None = None, high: float | None = None, reason: str = "") -> RaterAgreement:

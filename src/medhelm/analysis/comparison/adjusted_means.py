@@ -18,10 +18,9 @@ deviation of values around the fit. Then
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -38,13 +37,10 @@ from medhelm.analysis.comparison.paired_differences import (
     t_quantiles,
 )
 from medhelm.analysis.comparison.significance import normal_p, sign_flip_p, sign_flip_tests
-from medhelm.analysis.means import Floats, constant_variance
+from medhelm.analysis.means import NORMAL, Floats, mean_over_benchmarks
 
 PRIOR_SD = 0.1
 """Standard deviation around the fit that counts as much as one observed residual: a few residuals can all be small."""
-
-NORMAL = NormalDist()
-"""The standard normal distribution."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +91,16 @@ class Design:
             groups[members] = groups.max() + 1
         return groups
 
+    @property
+    def _n_groups(self) -> int:
+        return int(self.groups.max(initial=-1)) + 1
+
+    def _linked(self) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Yield for each group which models are in it, and which benchmarks they have."""
+        for group in range(self._n_groups):
+            members = self.groups == group
+            yield members, self.present[members].any(axis=0)
+
     @cached_property
     def main_group(self) -> NDArray[np.bool_]:
         """Shape (n_models,): True for the models of the largest group, which can be ranked; of a tie the first one."""
@@ -142,8 +148,7 @@ class Design:
             effects = self._solution @ (centered @ weights)
         difficulty = (filled - np.where(present, effects[:, None], 0.0)).sum(axis=0) / sizes
         residuals = np.where(present, filled - effects[:, None] - difficulty, 0.0)
-        n_groups = int(self.groups.max(initial=-1)) + 1
-        df = int(present.sum()) - int(present.any(axis=1).sum()) - int(self.counted.sum()) + n_groups
+        df = int(present.sum()) - int(present.any(axis=1).sum()) - int(self.counted.sum()) + self._n_groups
         scale = weights[self.counted].mean() if self.counted.any() else 1.0
         squares = float((residuals**2 @ weights).sum()) / scale
         return AdjustedMeans(
@@ -157,24 +162,19 @@ class Design:
     def _averages(self, values: Floats, effects: Floats, difficulty: Floats) -> Floats:
         """Return the mean of each model over the benchmarks of its group; of its own ones if it shares none."""
         averages = np.full(len(effects), np.nan)
-        for group in range(-1, int(self.groups.max(initial=-1)) + 1):
-            members = self.groups == group
-            if group < 0:
-                weights = self._all_present * self.weights
-                totals = weights.sum(axis=1)
-                own = np.divide((weights * np.nan_to_num(values)).sum(axis=1), totals, where=totals > 0, out=averages)
-                averages = np.where(members, own, np.nan)
-                continue
-            weights = self.weights * self.present[members].any(axis=0)
+        own = self._all_present * self.weights
+        totals = own.sum(axis=1)
+        alone = (self.groups < 0) & (totals > 0)
+        np.divide((own * np.nan_to_num(values)).sum(axis=1), totals, where=alone, out=averages)
+        for members, linked in self._linked():
+            weights = self.weights * linked
             averages[members] = effects[members] + difficulty @ weights / weights.sum()
         return averages
 
     def _expected(self, effects: Floats, difficulty: Floats) -> Floats:
         """Return the expected values of the models of each group on its benchmarks."""
         expected = np.full(self.present.shape, np.nan)
-        for group in range(int(self.groups.max(initial=-1)) + 1):
-            members = self.groups == group
-            linked = self.present[members].any(axis=0)
+        for members, linked in self._linked():
             expected[np.ix_(members, linked)] = effects[members][:, None] + difficulty[linked]
         return expected
 
@@ -188,10 +188,9 @@ class Design:
     def lacking_in_group(self) -> Floats:
         """Return the share of the benchmarks of its group that each model lacks: shape (n_models,)."""
         lacking = np.zeros(len(self.present))
-        for group in range(int(self.groups.max(initial=-1)) + 1):
-            members = self.groups == group
-            linked = self.weights * self.present[members].any(axis=0)
-            lacking[members] = 1 - self.present[members] @ linked / linked.sum()
+        for members, linked in self._linked():
+            weights = self.weights * linked
+            lacking[members] = 1 - self.present[members] @ weights / weights.sum()
         return lacking
 
     @cached_property
@@ -211,9 +210,8 @@ class Design:
         """
         excess = np.zeros(len(self.present))
         sizes = np.maximum(self.present.sum(axis=0), 1)
-        for group in range(int(self.groups.max(initial=-1)) + 1):
-            members = self.groups == group
-            shares = self.weights * self.present[members].any(axis=0)
+        for members, linked in self._linked():
+            shares = self.weights * linked
             shares = shares / shares.sum()
             through_difficulty = (self.present * shares / sizes).sum(axis=1) * members
             squares = np.zeros(int(members.sum()))
@@ -347,9 +345,6 @@ def normal_deviates(t: Floats, df: Floats) -> Floats:
 
 # --- overall differences ----------------------------------------------------------------------------------------------
 # Weighted means over benchmarks for every two models, from sums of one benchmark at a time.
-
-NO_SPREAD = 1e-24
-"""Sum of squared deviations below which differences are equal."""
 
 
 class MissingScores:
@@ -543,25 +538,17 @@ def differences_over_benchmarks(table: Floats, design: Design) -> PairedDifferen
     """
     first, second = pair_indices(len(table))
     found = table[first] - table[second]
-    share = ~np.isnan(found) * design.weights
-    n = (share > 0).sum(axis=1)
-    total = np.where(n > 0, share.sum(axis=1), 1.0)
-    found = np.nan_to_num(found)
-    value = np.where(n > 0, (share * found).sum(axis=1) / total, np.nan)
-    middle = np.nan_to_num(value)
-    residual = (share**2 * (found - middle[:, None]) ** 2).sum(axis=1)
-    variance = n / np.maximum(n - 1, 1) * residual / total**2
-    equal = (n > 1) & (residual < NO_SPREAD)
-    variance[equal] = constant_variance(n[equal], -1.0, 1.0)
-    half = np.where(n > 1, t_quantiles(np.maximum(n - 1.0, 1.0)) * np.sqrt(variance), 2.0)
+    mean = mean_over_benchmarks(found, design.weights, lowest=-1.0)
+    n = (~np.isnan(found)).sum(axis=1)
+    contributions = np.nan_to_num(found) * design.weights
     result = PairedDifferences(
-        value=value,
-        low=np.maximum(value - half, -1.0),
-        high=np.minimum(value + half, 1.0),
+        value=mean.value,
+        low=mean.low,
+        high=mean.high,
         n=n,
         n_left_out=table.shape[1] - n,
-        standard_error=np.sqrt(variance),
-        p_value=np.where(n > 0, sign_flip_tests(share * found), np.nan),
+        standard_error=mean.standard_error,
+        p_value=np.where(n > 0, sign_flip_tests(contributions), np.nan),
         n_clusters=n,
     )
     if not design.is_complete:

@@ -48,7 +48,7 @@ from medhelm.analysis.comparison.paired_differences import (
 )
 from medhelm.analysis.comparison.power import BenchmarkEffects
 from medhelm.analysis.comparison.significance import LEVEL, Adjustment, adjust_p_values
-from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align, win_shares
+from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align, by_benchmark, win_shares
 from medhelm.analysis.means import Floats, in_threads, row_means
 from medhelm.domain import Rule, Tier
 from medhelm.domain.result import Displayable, LeftOut, Remark
@@ -350,10 +350,7 @@ def compare_all_pairs(
     `compare_aligned`.
     """
     shown = {column.benchmark: column for column in columns}
-    table: dict[str, dict[str, Cell]] = {}
-    for cell in cells:
-        if cell.benchmark in shown and cell.value is not None:
-            table.setdefault(cell.benchmark, {})[cell.model] = cell
+    table = by_benchmark(cell for cell in cells if cell.benchmark in shown and cell.value is not None)
     used = [shown[name] for name in sorted(table)]
     order = list(models) if models else sorted({model for row in table.values() for model in row})
     values = np.array([[_value(table[column.benchmark].get(model), column) for column in used] for model in order])
@@ -485,14 +482,11 @@ def separated_matrix(models: Sequence[str], benchmarks: Sequence[AlignedScores])
 
 def _adjusted(kinds: Sequence[PairedDifferences]) -> list[TestedDifferences]:
     """Adjust p-values over all pairs of all these differences together."""
-    p_values = np.concatenate([kind.p_value for kind in kinds]) if kinds else np.empty(0)
-    known = ~np.isnan(p_values)
-    ways = []
-    for way in ("holm", "bh"):
-        adjusted = np.full(len(p_values), np.nan)
-        adjusted[known] = adjust_p_values(p_values[known], way)
-        ways.append(np.split(adjusted, len(kinds)) if kinds else [])
-    return [TestedDifferences(kind, holm, bh) for kind, holm, bh in zip(kinds, *ways, strict=True)]
+    if not kinds:
+        return []
+    ways = _adjusted_both_ways(np.concatenate([kind.p_value for kind in kinds]))
+    parts = [np.split(adjusted, len(kinds)) for adjusted in ways]
+    return [TestedDifferences(kind, holm, bh) for kind, holm, bh in zip(kinds, *parts, strict=True)]
 
 
 def _adjusted_together(
@@ -508,10 +502,16 @@ def _adjusted_together(
         is_opposite = macro.value * won.value < 0
     p_values = np.where(by_instance, np.maximum(macro.p_value, won.p_value), won.p_value)
     p_values[is_opposite & ~np.isnan(p_values)] = 1.0
+    holm, bh = _adjusted_both_ways(p_values)
+    return TestedDifferences(macro, holm, bh), TestedDifferences(won, holm, bh)
+
+
+def _adjusted_both_ways(p_values: Floats) -> tuple[Floats, Floats]:
+    """Adjust p-values by Holm, and by Benjamini and Hochberg; nan stays nan and does not count."""
     known = ~np.isnan(p_values)
     holm, bh = np.full((2, len(p_values)), np.nan)
     holm[known], bh[known] = adjust_p_values(p_values[known], "holm"), adjust_p_values(p_values[known], "bh")
-    return TestedDifferences(macro, holm, bh), TestedDifferences(won, holm, bh)
+    return holm, bh
 
 
 def _value(cell: Cell | None, column: Column) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from medhelm.analysis.comparison.paired_differences import Pair, PairedScores
 from medhelm.analysis.comparison.significance import LEVEL
-from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align
+from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align, by_benchmark
 from medhelm.analysis.means import (
     MDE_FACTOR,
     NORMAL,
@@ -66,10 +66,7 @@ def detectable_effects(cells: Iterable[Cell], columns: Sequence[Column]) -> dict
 
     For numbers like those of the paper the scores must follow the published rule as well.
     """
-    table: dict[str, dict[str, Cell]] = {}
-    for cell in cells:
-        if cell.scores is not None:
-            table.setdefault(cell.benchmark, {})[cell.model] = cell
+    table = by_benchmark(cell for cell in cells if cell.scores is not None)
     found = {column.benchmark: _effects(table.get(column.benchmark, {}), column) for column in columns}
     return {name: effects for name, effects in found.items() if effects is not None}
 
@@ -233,10 +230,13 @@ def power_at(noise: Noise, n: float, difference: float, design: PowerDesign) -> 
         return 0.0
     variance = noise.variance(difference) / n
     flipped = variance + noise.cluster_size * difference**2 / n
-    limit = design.threshold * math.sqrt(flipped)
-    if variance == 0:
+    return _power(difference, math.sqrt(variance), design.threshold * math.sqrt(flipped))
+
+
+def _power(difference: float, error: float, limit: float) -> float:
+    """Return the probability that an estimate of a difference, with this standard error, is beyond a limit."""
+    if error == 0:
         return float(difference >= limit)
-    error = math.sqrt(variance)
     return NORMAL.cdf((difference - limit) / error) + NORMAL.cdf((-difference - limit) / error)
 
 
@@ -341,12 +341,7 @@ def estimate_power(
     if difference is None:
         return PowerEstimate(detectable=detectable)
     limit = design.threshold * math.hypot(standard_error, difference / math.sqrt(clusters))
-    if clusters < design.fewest * (1 - 1e-9):
-        power = 0.0
-    elif standard_error > 0:
-        power = NORMAL.cdf((difference - limit) / standard_error) + NORMAL.cdf((-difference - limit) / standard_error)
-    else:
-        power = float(difference >= limit)
+    is_enough = clusters >= design.fewest * (1 - 1e-9)
     times = ((limit + NORMAL.inv_cdf(design.power) * standard_error) / difference) ** 2
     low = high = None
     if spread is not None and n_benchmarks > 1:
@@ -355,7 +350,7 @@ def estimate_power(
     return PowerEstimate(
         difference=difference,
         detectable=detectable,
-        power=power,
+        power=_power(difference, standard_error, limit) if is_enough else 0.0,
         times_instances=max(times, design.fewest / clusters),
         benchmarks_needed=high,
         benchmarks_needed_low=low,
@@ -473,10 +468,7 @@ def suite_power(
     Parameters: cells, of all models that count; only those with single scores are looked at. difference, above 0, on a
     scale where the worst is 0 and the best 1.
     """
-    table: dict[str, dict[str, Cell]] = {}
-    for cell in cells:
-        if cell.scores is not None:
-            table.setdefault(cell.benchmark, {})[cell.model] = cell
+    table = by_benchmark(cell for cell in cells if cell.scores is not None)
     used = [column for column in columns if column.benchmark in table]
     models = sorted({model for row in table.values() for model in row})
     aligned = {column.benchmark: align(table[column.benchmark], column, models) for column in used}

@@ -19,6 +19,7 @@ from medhelm.analysis.comparison.paired_differences import paired_difference
 from medhelm.analysis.comparison.significance import holm
 from medhelm.analysis.means import Floats, estimate, percentile_interval, resampling_weights
 from medhelm.domain import Estimate
+from medhelm.domain.benchmark import group_by
 
 DRAWS = 500
 """Bootstrap resamples of an interval: the numbers are computed at each look at the page."""
@@ -304,9 +305,7 @@ def _compared(verdicts: Sequence[PairVerdicts], one: str, other: str) -> Compare
 
 def judge_positions(verdicts: Sequence[PairVerdicts]) -> tuple[JudgePosition, ...]:
     """Measure the effects of order and length on each judge; pairs that it was not asked about do not count."""
-    by_judge: dict[str, list[PairVerdicts]] = {}
-    for verdict in verdicts:
-        by_judge.setdefault(verdict.judge, []).append(verdict)
+    by_judge = group_by(verdicts, lambda one: one.judge)
     return tuple(_position(judge, [one for one in own if one.is_judged]) for judge, own in by_judge.items())
 
 

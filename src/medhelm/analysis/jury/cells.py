@@ -388,7 +388,7 @@ class JuryWithoutNamed:
     @property
     def all_are_by_chance(self) -> bool:
         """True if all judges together are not shown to agree better than chance."""
-        return self.one_judge_of_all.low is not None and self.one_judge_of_all.low <= 0
+        return self.one_judge_of_all.is_by_chance
 
 
 def reordered_pairs(before: Ranking | None, after: Ranking | None) -> tuple[tuple[str, str], ...]:

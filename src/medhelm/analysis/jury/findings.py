@@ -18,7 +18,6 @@ from medhelm.analysis.jury.cells import (
     average_estimates,
     judge_panels,
     judge_scores,
-    panel_scores,
     rank_by_panel,
     shared_judges,
 )
@@ -31,12 +30,12 @@ from medhelm.analysis.jury.judges import (
     JuryReliability,
     JurySummary,
     LengthBias,
+    align_panel,
     average_agreement,
     jury_reliability,
     stacked_scores,
     without_named,
 )
-from medhelm.analysis.leaderboard.cells import AlignedScores
 from medhelm.analysis.leaderboard.findings import SAMPLE_ROWS, SAMPLE_TIER
 from medhelm.analysis.means import row_means
 from medhelm.domain import Estimate, JudgeTally, Tier, Usage
@@ -191,24 +190,13 @@ def _rank_models(benchmarks: Sequence[JudgedBenchmark], left_out: Collection[str
         return None
     panels = judge_panels(judges)
     aligned = [
-        {name: _align_by_panel(benchmark, [judges[i] for i in panel], names) for name, panel in panels.items()}
+        {name: align_panel(benchmark, [judges[i] for i in panel], names) for name, panel in panels.items()}
         for benchmark in benchmarks
     ]
     means = [{name: row_means(own.scores) for name, own in found.items()} for found in aligned]
     return rank_by_panel(
         average_by_panel(means), judges, names, separated_matrix(names, [found[ALL_JUDGES] for found in aligned])
     )
-
-
-def _align_by_panel(benchmark: JudgedBenchmark, judges: Sequence[str], models: Sequence[str]) -> AlignedScores:
-    """Return the scores that some judges together give to each of these models, from 0 (worst) to 1 (best)."""
-    cells = benchmark.cells
-    scores = panel_scores(
-        judge_scores(cells), cells.default_scores, [cells.judges.index(judge) for judge in judges], benchmark.at_least
-    )
-    filled = np.full((len(models), len(cells.clusters)), np.nan)
-    filled[[models.index(model) for model in cells.models]] = (scores - cells.low) / (cells.high - cells.low)
-    return AlignedScores(filled, cells.clusters, int(cells.clusters.max()) + 1, True)
 
 
 # --- remarks ----------------------------------------------------------------------------------------------------------
@@ -473,7 +461,7 @@ def _agreement(benchmarks: Sequence[JurySummary], together: JurySummary) -> Iter
         (own, one.value, one.low) for own, one in measured if one and one.value is not None and one.low is not None
     ]
     agreed = [(own, value) for own, value, low in known if low > 0]
-    chance = [(own.title, one) for own, one in measured if one and one.low is not None and one.low <= 0]
+    chance = [(own.title, one) for own, one in measured if one and one.is_by_chance]
     unknown = [own.title for own, one in measured if one is None or one.low is None]
     if agreed and not (len(benchmarks) == 1 and together.without_named):
         values = sorted(value for _, value in agreed)
@@ -510,7 +498,7 @@ def judges_in_words(found: Iterable[tuple[str, JuryReliability | None]]) -> list
         if len(known) == 1 or judge.finding in SURE
     ]
     left = [(title, one.without_named or one.one_judge) for title, one in known]
-    chance = [(title, one) for title, one in left if one.value is not None and one.low is not None and one.low <= 0]
+    chance = [(title, one) for title, one in left if one.value is not None and one.is_by_chance]
     return [*sentences, *([_by_chance(chance)] if chance else [])]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Literal
 
 import numpy as np
@@ -57,6 +57,7 @@ from medhelm.analysis.means import (
     row_means,
 )
 from medhelm.domain import Estimate, InjectionEffect, JudgeTally, Rule, Tier
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
 
 # --- severity ---------------------------------------------------------------------------------------------------------
@@ -353,10 +354,7 @@ def _mean_kappa(rows: Floats, counts: Floats, weights: Weights) -> Floats:
 
 def average_agreement(found: Sequence[Sequence[JudgeAgreement]]) -> tuple[JudgeAgreement, ...]:
     """Average agreement on each criterion, and on scores, over the benchmarks on which it was graded."""
-    groups: dict[tuple[str, Level], list[JudgeAgreement]] = {}
-    for parts in found:
-        for part in parts:
-            groups.setdefault((part.on, part.level), []).append(part)
+    groups = group_by(chain.from_iterable(found), lambda part: (part.on, part.level))
     return tuple(
         JudgeAgreement(
             on=on,
@@ -538,8 +536,7 @@ class _Panel:
                 judge: one.value
                 for judge, one in found.items()
                 if one.value is not None
-                and one.low is not None
-                and one.low <= 0
+                and one.is_by_chance
                 and one.value < self._mean_agreement([other for other in rest if other != judge]) / 2
             }
             if not doubtful:
@@ -683,7 +680,7 @@ class JurySummary:
     @property
     def is_by_chance(self) -> bool:
         """True if the judges are not shown to agree better than chance, although there is enough to show it."""
-        return self.one_judge is not None and self.one_judge.low is not None and self.one_judge.low <= 0
+        return self.one_judge is not None and self.one_judge.is_by_chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -868,15 +865,22 @@ def _share_at(edge: float, cells: JudgmentCells, scores: Floats, judge: int | No
     return estimate(np.where(np.isnan(values), np.nan, is_there), clusters, low=0.0, high=1.0)
 
 
+def align_panel(benchmark: JudgedBenchmark, judges: Sequence[str], models: Sequence[str]) -> AlignedScores:
+    """Return the scores that some judges together give to each of these models, from 0 (worst) to 1 (best)."""
+    cells = benchmark.cells
+    panel = [cells.judges.index(judge) for judge in judges]
+    scores = panel_scores(judge_scores(cells), cells.default_scores, panel, benchmark.at_least)
+    filled = np.full((len(models), len(cells.clusters)), np.nan)
+    filled[[models.index(model) for model in cells.models]] = (scores - cells.low) / (cells.high - cells.low)
+    return AlignedScores(filled, cells.clusters, int(cells.clusters.max()) + 1, True)
+
+
 def _rank_models(benchmark: JudgedBenchmark, scores: Floats, shared: Sequence[int]) -> Ranking | None:
     """Rank the models by the judges who judged all of them; None without such a judge."""
     cells = benchmark.cells
     if not shared:
         return None
     judges, own = [cells.judges[i] for i in shared], scores[shared]
-    full = panel_scores(own, cells.default_scores, range(len(shared)), benchmark.at_least)
-    scores_01 = (full - cells.low) / (cells.high - cells.low)
-    aligned = AlignedScores(scores_01, cells.clusters, int(cells.clusters.max()) + 1, True)
-    separated = separated_matrix(cells.models, [aligned])
+    separated = separated_matrix(cells.models, [align_panel(benchmark, judges, cells.models)])
     means = panel_means(own, cells.default_scores, judges, benchmark.at_least)
     return rank_by_panel(means, judges, cells.models, separated)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired_differences import paired_difference
-from medhelm.analysis.comparison.significance import holm
+from medhelm.analysis.comparison.significance import LEVEL, holm
 from medhelm.analysis.jury.cells import (
     ALL_JUDGES,
     Codes,
@@ -26,9 +26,6 @@ from medhelm.analysis.jury.judges import JudgeAgreement, LengthBias, agreement_o
 from medhelm.analysis.leaderboard.cells import DECIMALS
 from medhelm.analysis.means import DRAWS, Floats, estimate, resampling_weights
 from medhelm.domain import Estimate
-
-LEVEL = 0.05
-"""Significance level of a shift, over all judges and changes of a benchmark together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

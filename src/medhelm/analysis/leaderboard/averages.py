@@ -30,6 +30,7 @@ from medhelm.analysis.means import (
     effective_size,
     in_threads,
     invert_hall,
+    mean_over_benchmarks,
     row_means,
 )
 from medhelm.domain.result import Remark
@@ -372,17 +373,8 @@ def averages_for_benchmarks(table: Floats, weights: Floats) -> Averages:
 
     Parameters: table, shape (n_models, n_benchmarks), nan if missing.
     """
-    present = ~np.isnan(table)
-    share, n = present * weights, present.sum(axis=1)
-    total = np.where(n > 0, share.sum(axis=1), 1.0)
-    filled = np.nan_to_num(table)
-    value = np.where(n > 0, (share * filled).sum(axis=1) / total, np.nan)
-    residual = (share**2 * (filled - np.nan_to_num(value)[:, None]) ** 2).sum(axis=1)
-    variance = n / np.maximum(n - 1, 1) * residual / total**2
-    equal = (n > 1) & (residual < 1e-20)
-    variance[equal] = constant_variance(n[equal], 0.0, 1.0)
-    half = np.where(n > 1, t_quantiles(np.maximum(n - 1.0, 1.0)) * np.sqrt(variance), 1.0)
-    return Averages(value, np.maximum(value - half, 0.0), np.minimum(value + half, 1.0))
+    found = mean_over_benchmarks(table, weights, lowest=0.0)
+    return Averages(found.value, found.low, found.high)
 
 
 class _Means(NamedTuple):

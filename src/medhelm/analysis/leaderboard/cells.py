@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -233,6 +233,14 @@ class AlignedScores:
             ratio_limits=None if self.ratio_limits is None else self.ratio_limits[:, rows],
             _cached_shares=[],
         )
+
+
+def by_benchmark(cells: Iterable[Cell]) -> dict[str, dict[str, Cell]]:
+    """Return benchmark -> model -> cell."""
+    table: dict[str, dict[str, Cell]] = {}
+    for cell in cells:
+        table.setdefault(cell.benchmark, {})[cell.model] = cell
+    return table
 
 
 def _ratio_limits(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> Floats:

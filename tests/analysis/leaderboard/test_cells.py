@@ -1,15 +1,20 @@
-"""The arithmetic of a leaderboard, on arrays."""
+"""Scores of several models brought together by instance id, and the arithmetic of a leaderboard on arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from medhelm.analysis.leaderboard.cells import (
+    Cell,
+    align,
     guarded_win_shares,
     ratio_win_shares,
     tie_groups,
@@ -18,6 +23,8 @@ from medhelm.analysis.leaderboard.cells import (
     win_shares,
 )
 from medhelm.analysis.means import Floats, row_means
+from medhelm.errors import UserError
+from tests.support.leaderboards import column
 
 NAN = float("nan")
 
@@ -26,7 +33,6 @@ tables = arrays.arrays(
     arrays.array_shapes(min_dims=2, max_dims=2, max_side=6),
     elements=st.one_of(st.just(NAN), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),
 )
-quick = settings(max_examples=80, deadline=None, database=None)
 
 
 def guarded(values: Floats) -> Floats:
@@ -58,7 +64,6 @@ def test_a_tie_group_is_what_cannot_be_told_from_its_best(
 relations = arrays.arrays(np.bool_, st.integers(0, 9).map(lambda n: (n, n)))
 
 
-@quick
 @given(relations)
 def test_two_models_share_a_letter_if_and_only_if_they_are_not_apart(drawn: NDArray[np.bool_]) -> None:
     apart = np.triu(drawn, 1) | np.triu(drawn, 1).T
@@ -88,7 +93,6 @@ def test_letters_of_ties(n: int, apart: list[tuple[int, int]], letters: list[str
 # --- gaps -------------------------------------------------------------------------------------------------------------
 
 
-@quick
 @given(tables, st.data())
 def test_nobody_gains_by_leaving_out_a_benchmark(values: Floats, data: st.DataObject) -> None:
     held = np.argwhere(~np.isnan(values))
@@ -135,7 +139,6 @@ def slow_win_shares(scores: Floats, panel: list[int] | None) -> Floats:
     return found
 
 
-@quick
 @given(tables, st.data())
 def test_win_shares_of_ratios_are_those_of_right_or_wrong_answers(values: Floats, data: st.DataObject) -> None:
     scores = np.where(np.isnan(values), NAN, values > 0.5)
@@ -144,10 +147,71 @@ def test_win_shares_of_ratios_are_those_of_right_or_wrong_answers(values: Floats
     np.testing.assert_allclose(ratio_win_shares(scores, panel), win_shares(scores, panel), atol=1e-12)
 
 
-@quick
 @given(tables, st.data())
 def test_win_shares_are_counted_answer_by_answer(scores: Floats, data: st.DataObject) -> None:
     np.testing.assert_allclose(win_shares(scores), slow_win_shares(scores, None))
     panel = data.draw(st.lists(st.integers(0, len(scores) - 1), min_size=1, unique=True))
     chosen = np.isin(np.arange(len(scores)), panel)
     np.testing.assert_allclose(win_shares(scores, chosen), slow_win_shares(scores, panel))
+
+
+# --- alignment by instance id -----------------------------------------------------------------------------------------
+
+
+COLUMN = column("b", 1.0, 5.0)
+
+
+def cell(model: str, scores: dict[str, float], clusters: Sequence[str] | None = None) -> Cell:
+    values = np.array(list(scores.values()))
+    return Cell(model=model, benchmark="b", value=3.0, ids=tuple(scores), scores=values, clusters=clusters)
+
+
+def test_scores_meet_by_id_in_the_order_of_ids_and_on_the_unit_scale() -> None:
+    cells = {"m": cell("m", {"q2": 5.0, "q1": 1.0, "q3": np.nan}), "k": cell("k", {"q1": 3.0, "q4": 2.0})}
+    found = align(cells, COLUMN, ["k", "m", "other"])
+    expected = [[0.5, np.nan, np.nan, 0.25], [0.0, 1.0, np.nan, np.nan], [np.nan] * 4]
+    np.testing.assert_array_equal(found.scores, expected)
+    assert found.k == 4
+    assert not found.same_instances
+
+
+@pytest.mark.parametrize(
+    ("ids", "scores", "clusters", "message"),
+    [
+        (("a",), [1.0, 2.0], None, "1 ids, 2 scores and 2 clusters do not match"),
+        (("a", "b"), [1.0, 2.0], ["x"], "2 ids, 2 scores and 1 clusters do not match"),
+        (("a", "a"), [1.0, 2.0], None, "an instance id comes twice"),
+        (("a", "b"), [1.0, float("inf")], None, "the score of instance b is infinite"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(
+    ids: tuple[str, ...], scores: list[float], clusters: list[str] | None, message: str
+) -> None:
+    broken = Cell(model="m", benchmark="b", value=1.0, ids=ids, scores=np.array(scores), clusters=clusters)
+    with pytest.raises(UserError, match=f"m on b: .*{message}"):
+        align({"m": broken}, COLUMN, ["m"])
+
+
+def test_shared_lists_give_what_lists_of_their_own_give() -> None:
+    ids, clusters = ["q2", "q10", "q1"], ["p", "", "p"]
+    shared = {
+        m: Cell(model=m, benchmark="b", value=3.0, ids=ids, scores=np.array(values), clusters=clusters)
+        for m, values in (("k", [1.0, 2.0, np.nan]), ("m", [5.0, 4.0, 3.0]))
+    }
+    own = {m: replace(one, ids=list(ids), clusters=list(clusters)) for m, one in shared.items()}
+    one, other = (align(cells, COLUMN, ["k", "m"]) for cells in (shared, own))
+    for found in (one, other):
+        np.testing.assert_array_equal(found.scores, [[np.nan, 0.25, 0.0], [0.5, 0.75, 1.0]])
+        assert (found.k, found.same_instances, found.codes.tolist()) == (2, True, one.codes.tolist())
+
+
+def test_shared_clusters_of_other_instances_are_not_mixed_up() -> None:
+    clusters = ["p", "p", ""]
+    cells = {
+        m: Cell(model=m, benchmark="b", value=3.0, ids=ids, scores=np.ones(3), clusters=clusters)
+        for m, ids in (("k", ["a", "b", "c"]), ("m", ["d", "e", "f"]))
+    }
+    found = align(cells, COLUMN, ["k", "m"])
+    assert found.k == 3, "a, b, d and e are of one patient"
+    assert len({found.codes[i] for i in (0, 1, 3, 4)}) == 1
+    assert not found.same_instances
