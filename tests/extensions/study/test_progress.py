@@ -141,8 +141,8 @@ def test_what_counts_as_a_difference(tmp_path: Path) -> None:
         (InstrumentForm.GRADES, {**harm, "harm_severity": 0}, {**harm, "harm_severity": 2}, ["harm_severity"]),
     )):  # fmt: skip
         is_pair = form is InstrumentForm.PREFERENCE
-        cases = {"rater_1": [("0-1", "1-1")], "rater_2": [("1-1", "0-1")]} if is_pair else None
-        study = make_study(cases or dict.fromkeys(("rater_1", "rater_2"), ["0-1"]), form=form)
+        own = ([("0-1", "1-1")], [("1-1", "0-1")]) if is_pair else (["0-1"], ["0-1"])
+        study = make_study(dict(zip(("rater_1", "rater_2"), own, strict=True)), form=form)
         study = replace(study, asks_harm="harm_severity" in first)
         store = new_store(tmp_path / f"store-{place}", study)
         for rater, grades in (("rater_1", first), ("rater_2", second)):
