@@ -398,7 +398,7 @@ def test_any_json_is_read_or_refused(studies: Studies, tmp_path: Path, kind: str
     whole = json.loads(html_ratings(cases) if kind == "html" else _returned_file(cases, kind))
     file = tmp_path / "a.json"
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(
         st.lists(st.tuples(st.integers(0, 10**6), json_values(*KEYS) | st.sampled_from(NAMES)), min_size=1, max_size=3)
     )
