@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -32,6 +33,7 @@ from medhelm.extensions.study.formats.html_file import read_html_ratings
 from medhelm.extensions.study.formats.label_studio import read_label_studio
 from medhelm.extensions.study.formats.redcap import read_redcap
 from medhelm.extensions.study.formats.workbook import read_workbook
+from medhelm.extensions.study.instruments import HARM
 from medhelm.extensions.study.journal import ratings_of, record
 from medhelm.extensions.study.rating_form import form_values
 from medhelm.extensions.study.types import (
@@ -46,7 +48,7 @@ from medhelm.extensions.study.types import (
 from medhelm.storage.privacy import read_exports
 from medhelm.storage.store import Store
 from tests.support.json_values import json_values
-from tests.support.offline_studies import MODELS, offline_study
+from tests.support.offline_studies import GRADES, MODELS, offline_study
 from tests.support.possible_ratings import possible_ratings
 
 Studies = Mapping[InstrumentForm, tuple[Store, Study]]
@@ -115,17 +117,9 @@ def test_ratings_come_back_as_they_were_given(
     @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(st.data())
     def check(data: st.DataObject) -> None:
-        cases = replace(
-            known,
-            cases=tuple(
-                replace(
-                    one,
-                    rating=given_or_none(data.draw(possible_ratings(one.questions, one.texts.completions))),
-                    revision=1,
-                )
-                for one in known.cases
-            ),
-        )
+        drawn = [data.draw(possible_ratings(one.questions, one.texts.completions)) for one in known.cases]
+        own = zip(known.cases, map(given_or_none, drawn), strict=True)
+        cases = replace(known, cases=tuple(replace(one, rating=rating, revision=1) for one, rating in own))
         content = html_ratings(cases) if kind == "html" else _returned_file(cases, kind)
         file = (
             tmp_path
@@ -332,25 +326,51 @@ def test_nothing_is_recorded_if_any_file_is_wrong(tmp_path: Path, folder: Path) 
     assert given_grades(store, study) == {}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_a_file_of_another_study_or_rater_is_refused(tmp_path: Path, folder: Path) -> None:
+    store, study = offline_study(tmp_path / "s")
+    file = returned(store, study, folder, {1: 4})
+    content = json.loads(file.read_text(encoding="utf-8"))
+    for change, message in (
         ({"study": "icu"}, "belongs to the study `icu`, not to `ward`"),
         ({"plan": "p0"}, "comes from another plan with the name `ward`"),
         ({"rater": "rater_2"}, "belongs to `rater_2`, not to `rater_1`"),
-        ({"rater": "nobody"}, "belongs to `nobody`, not to `rater_1`"),
         ({"ratings": {}}, "is not a file with ratings"),
         ({"format": 99}, "was saved by another version"),
-    ],
-)
-def test_a_file_of_another_study_or_rater_is_refused(
-    tmp_path: Path, folder: Path, change: dict[str, Any], message: str
-) -> None:
-    store, study = offline_study(tmp_path / "s")
-    file = returned(store, study, folder, {1: 4})
-    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | change), encoding="utf-8")
-    with pytest.raises(UserError, match=message):
-        import_files(store, study, [file], rater="rater_1", by="owner")
+    ):
+        file.write_text(json.dumps(content | change), encoding="utf-8")
+        with pytest.raises(UserError, match=message):
+            import_files(store, study, [file], rater="rater_1", by="owner")
+    file.with_suffix(".docx").write_bytes(b"x")
+    with pytest.raises(UserError, match="is not a file that"):
+        import_files(store, study, [file.with_suffix(".docx")], rater="rater_1", by="owner")
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_is_read_as_people_and_programs_write_it() -> None:
+    grades, (severity, likelihood) = GRADES[0], HARM
+    for question, text, grade in (
+        *((grades, text, 4) for text in ("4", " 4 ", "4.0", "4,0", "+4", "４")),
+        (severity, "severe OR death", 3),
+        (severity, "0", 0),
+        (likelihood, "Low", 1),
+        (grades, "Cannot  Judge ", None),
+    ):
+        assert exchange.parse_answer(text, question) == grade, text
+    whole = "must be a whole number from 1 to 5, is "
+    for question, text, problem in (
+        (grades, "4,5", f"{whole}`4,5`."),
+        (grades, "6", f"{whole}`6`."),
+        (grades, "good", f"{whole}`good`. Write `cannot judge` and why"),
+        (grades, "2026-05-03", f"{whole}the date 2026-05-03"),
+        (severity, "terrible", "must be one of `None`, `Mild`, `Moderate`, `Severe or death`, is `terrible`."),
+    ):
+        with pytest.raises(ValueError, match=re.escape(problem)):
+            exchange.parse_answer(text, question)
+
+
+# --- what is refused or left out --------------------------------------------------------------------------------------
 
 
 def test_a_closed_study_takes_no_files(tmp_path: Path, folder: Path) -> None:
