@@ -13,6 +13,8 @@ from medhelm.extensions.study.journal import cases_of, criteria_of_case, record
 from medhelm.extensions.study.outcome import outcome_of
 from medhelm.extensions.study.types import CaseRating, Study
 from medhelm.extensions.vault.commands import decrypt_store, encrypt_store
+from medhelm.io.files import is_encrypted
+from medhelm.storage.ratings import stored_ratings
 from medhelm.storage.store import Store
 from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.encryption import plain_files, store_key, without_key
@@ -98,10 +100,13 @@ def test_conversions_and_an_encrypted_close_leave_no_words_in_plain_text(
     assert plain_files(store.folder, *words) == []
     closed = succeeded(medhelm("study", "close", "letters", "--json", "--store", store.folder)).json
     assert plain_files(store.folder, *words) == []
+    ratings = [path for path in store.folder.glob("ratings/*/*") if path.is_file()]
+    assert ratings and all(map(is_encrypted, ratings))
     decrypt_store(store.folder, os.environ)
     with without_key():
         found = outcome_of(store, read_study(store, "letters"))
         assert (found.digest, found.deviations) == (closed["digest"], ())
+        assert [one.card.name for one in stored_ratings(store)] == ["letters"]
 
 
 def test_a_purge_of_the_store_reaches_the_study(medhelm: Medhelm, store: Store) -> None:
