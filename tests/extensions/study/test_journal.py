@@ -37,11 +37,11 @@ from medhelm.extensions.study.journal import (
     all_rows,
     cases_of,
     is_complete,
-    others_after,
     problems_of,
     ratings_of,
     record,
 )
+from medhelm.extensions.study.progress import others_after
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,

@@ -62,7 +62,7 @@ def test_two_windows_are_joined_answer_by_answer(base: CaseRating, mine: CaseRat
 
 GRADES, CHECKS, PREFERENCE = InstrumentForm
 SIDES = {"-1": "Left", "0": "Tie", "1": "Right"}
-SCALES = (
+SCALES: tuple[tuple[InstrumentForm, int, int, dict[str, str], list[str], list[str]], ...] = (
     (GRADES, -1, 3, {}, ["-1", "0", "1", "2", "3"], ["", "0", "1", "2", "3"]),
     (GRADES, 0, 2, {"0": "No", "1": "Partly", "2": "Yes"}, ["No", "Partly", "Yes"], list("123")),
     (GRADES, 0, 1, {"0": "No", "1": "Yes, " * 9}, ["0", "1"], ["0", "1"]),

@@ -53,7 +53,7 @@ OPEN = tuple(name for name in NAMES if (rubric := benchmark(name).rubric) and ru
 
 
 def test_a_judge_sees_everything_the_model_saw_and_the_reference_between_tags() -> None:
-    for name, instance in ((name, one) for name in OPEN for one in sample_tier(name) if one.correct):
+    for name, instance in ((own, one) for own in OPEN for one in sample_tier(own) if one.correct):
         (message,) = ask_about(benchmark(name), instance).prompt.messages
         marker = message.text.partition("marker ")[2][:24]
         for tag, text in (("PROMPT", prompt_text(benchmark(name), instance)), ("REFERENCE", instance.correct[0])):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Callable
-from copy import deepcopy
 from datetime import date
 from io import BytesIO
 from pathlib import Path
@@ -183,11 +182,10 @@ MISTAKES: list[tuple[Edit, str]] = [
 
 
 def test_a_mistake_is_named_by_its_cell(cases: RaterCases, tmp_path: Path) -> None:
+    before = sheets_of(cases, tmp_path / "a.xlsx")
     for edit, message in MISTAKES:
-        before: Sheets = {}
-        edits = [answer(2, "1.", 5), lambda sheets, before=before: before.update(deepcopy(sheets)), edit]
         with pytest.raises(ConfigError) as error:
-            ratings(cases, tmp_path / "a.xlsx", *edits)
+            ratings(cases, tmp_path / "a.xlsx", answer(2, "1.", 5), edit)
         for part in set(re.findall(r"\{(.+?)\}", message)):
             message = message.replace(f"{{{part}}}", str(place(before, 2, part) + 1))
         assert message in str(error.value)
@@ -215,6 +213,8 @@ def test_only_cells_to_fill_in_are_open_and_nothing_is_a_formula_or_link(tmp_pat
         sheets = [archive.read(name).decode() for name in names if name.startswith("xl/worksheets/sheet")]
         styles = archive.read("xl/styles.xml").decode()
         book = archive.read("xl/workbook.xml").decode()
+        author, company = (archive.read(f"docProps/{name}.xml").decode() for name in ("core", "app"))
+    assert "<dc:creator></dc:creator>" in author and "<Company></Company>" in company
     assert not any("_rels" in name and "sheet" in name for name in names)  # no links
     assert all("<f>" not in sheet and "<sheetProtection" in sheet for sheet in sheets)
     assert 'name="Study" sheetId="4" state="hidden"' in book
