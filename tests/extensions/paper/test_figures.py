@@ -7,7 +7,6 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -135,14 +134,10 @@ def test_names_are_in_full_and_no_text_is_cut_off_or_covers_another(case: str) -
             is_axis_title = text.anchor == "middle" and text.is_turned
             assert is_inside or is_axis_title, (figure.key, text)
         flat = [text for text in found if not text.is_turned]
-        for one, other in combinations(flat, 2):
-            assert not overlap(one, other), f"{figure.key}: {one} covers {other}"
-
-
-def overlap(one: Text, other: Text) -> bool:
-    left, top, right, bottom = one.box
-    left_2, top_2, right_2, bottom_2 = other.box
-    return min(right, right_2) > max(left, left_2) and min(bottom, bottom_2) > max(top, top_2)
+        left, top, right, bottom = np.array([text.box for text in flat]).T
+        beside = np.minimum.outer(right, right) > np.maximum.outer(left, left)
+        covered = np.triu(beside & (np.minimum.outer(bottom, bottom) > np.maximum.outer(top, top)), k=1)
+        assert not covered.any(), [(figure.key, flat[i], flat[j]) for i, j in np.argwhere(covered)]
 
 
 def test_the_heat_map_has_normalized_values_by_category_in_order_of_rank() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,7 +28,6 @@ from medhelm.extensions.study.access import (
     token_in,
 )
 from medhelm.extensions.study.files import EventKind, events, study_folder
-from medhelm.io.files import MAGIC
 from medhelm.storage.store import Store
 from tests.support.rated_studies import make_study, new_store
 
@@ -133,12 +131,12 @@ def test_a_link_that_no_longer_counts_says_why(
     assert kinds(store)[-1] is EventKind.LINK_REFUSED
 
 
-@pytest.mark.parametrize("given", ["", "x", "é\ud800", "A" * 43, "A" * 9_000, "K7QF2M9XAB"])
-def test_a_wrong_token_opens_nothing_and_is_no_event(store: Store, given: str) -> None:
+def test_a_wrong_token_opens_nothing_and_is_no_event(store: Store) -> None:
     link_of(store)
-    with pytest.raises(LinkRefusedError, match="is not valid"):
-        sign_in(store, "ward", given)
-    assert person_with(store, "ward", given) is None
+    for given in ("", "x", "é\ud800", "A" * 43, "A" * 9_000, "K7QF2M9XAB"):
+        with pytest.raises(LinkRefusedError, match="is not valid"):
+            sign_in(store, "ward", given)
+        assert person_with(store, "ward", given) is None
     assert kinds(store) == [EventKind.LINK_MADE]
 
 
@@ -183,9 +181,8 @@ def test_a_link_for_another_device_is_short_and_soon_over(store: Store, clock: C
     assert [one.is_for_device for one in links_of(store, "ward")] == [False]
 
 
-@pytest.mark.parametrize(
-    ("days", "is_valid"),
-    [
+def test_a_clock_that_is_set_back_neither_ends_a_session_nor_makes_it_longer(store: Store, clock: Clock) -> None:
+    for days, is_valid in (
         ([29.9], True),
         ([30.1], False),
         ([10, -300, -300 + 19], True),
@@ -196,38 +193,29 @@ def test_a_link_for_another_device_is_short_and_soon_over(store: Store, clock: C
         ([20, 19.99, 29.9], True),
         ([10, 9, 10, 28.9], True),
         ([10, 9, 10, 30.1], False),
-    ],
-    ids=str,
-)
-def test_a_clock_that_is_set_back_neither_ends_a_session_nor_makes_it_longer(
-    store: Store, clock: Clock, days: Sequence[float], is_valid: bool
-) -> None:
-    cookie = sign_in(store, "ward", link_of(store)).cookie
-    for day in days:
-        clock.moment = NOW + day * DAY
-        found = person_with(store, "ward", cookie)
-    assert (found is not None) == is_valid
-
-
-def test_a_link_works_although_the_clock_was_set_back_before_it_was_made(store: Store, clock: Clock) -> None:
+    ):
+        clock.moment = NOW
+        cookie = sign_in(store, "ward", link_of(store)).cookie
+        for day in days:
+            clock.moment = NOW + day * DAY
+            found = person_with(store, "ward", cookie)
+        assert (found is not None) == is_valid, days
+    clock.moment = NOW
     token = link_of(store)
     clock.moment -= 300 * DAY
-    assert sign_in(store, "ward", token).person == MARA
+    assert sign_in(store, "ward", token).person == MARA, "the clock was set back before the link was made"
 
 
-@pytest.mark.parametrize(
-    ("person", "role", "days", "words"),
-    [
+def test_links_that_cannot_be_made(store: Store) -> None:
+    for person, role, days, words in (
         ("marra", Role.RATER, 30, "no rater `marra`. Did you mean `mara`"),
-        ("mara", Role.OWNER, 30, "cannot be the id of someone who"),
+        ("mara", Role.OWNER, 30, "cannot be the id of someone who .* not the id of a rater"),
         ("Prof. Å", Role.READER, 30, "cannot be the id of someone who"),
         ("mara", Role.RATER, 0, "more than 0 and at most 365 days"),
         ("mara", Role.RATER, float("nan"), "more than 0 and at most 365 days"),
-    ],
-)
-def test_links_that_cannot_be_made(store: Store, person: str, role: Role, days: float, words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        link_of(store, person, role, days)
+    ):
+        with pytest.raises(UserError, match=words):
+            link_of(store, person, role, days)
     assert (links_of(store, "ward"), events(store, "ward")) == ([], [])
 
 
@@ -243,14 +231,6 @@ def test_states_of_links_in_words(store: Store, clock: Clock) -> None:
         ("mara", "revoked"),
         ("ivo", "used on 15 January 2027, 08:00 UTC"),
     ]
-
-
-def test_an_encrypted_store_keeps_the_file_encrypted(tmp_path: Path, store_key: str) -> None:
-    del store_key
-    store = new_store(tmp_path / "store", make_study({"mara": ["0-1"]}))
-    cookie = sign_in(store, "ward", link_of(store)).cookie
-    assert person_with(store, "ward", cookie) == MARA
-    assert (study_folder(store, "ward") / FILE).read_bytes().startswith(MAGIC)
 
 
 def test_a_damaged_file_opens_nothing_and_says_what_to_do(store: Store) -> None:

@@ -11,12 +11,12 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 import pytest
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from medhelm.extensions.study import rate_pages
@@ -106,39 +106,51 @@ ALL, FEW = range(1, ADJUDICATED + 1), (1, 2, ADJUDICATED)
 """Numbers of the cases that are read and rated: all, or one of each model, and the one in adjudication."""
 
 
-def leaks(folder: Path, instrument: str, rated: Sequence[int] = ALL) -> list[str]:
+class Reading(NamedTuple):
+    """All that a rater can read of a study."""
+
+    world: World
+    study: Study
+    answers: list[str]
+
+
+def reading(folder: Path, instrument: str, world: World, rated: Sequence[int] = ALL) -> Reading:
+    store, study = make_blind_study(folder / f"store-{world.seed}", instrument, world)
+    answers = crawl(store, study, rated)
+    assert {row.number for row in rows_of(store, STUDY, RATER)} == {*rated}, "the form was accepted"
+    return Reading(world, study, answers)
+
+
+def leaks(*readings: Reading) -> list[str]:
     """Return what raters learn: secrets that an answer holds, and answers that differ between worlds."""
-    worlds = [World(seed) for seed in (11, 12)]
-    read: list[list[str]] = []
-    found: list[str] = []
-    for world in worlds:
-        store, study = make_blind_study(folder / f"store-{world.seed}", instrument, world)
-        read.append(crawl(store, study, rated))
-        assert {row.number for row in rows_of(store, STUDY, RATER)} == {*rated}, "the form was accepted"
-        found += told(list(secrets_of(study, world)), read[-1])
-    if len(read[0]) != len(read[1]):
+    found = [one for world, study, answers in readings for one in told(list(secrets_of(study, world)), answers)]
+    if len({len(one.answers) for one in readings}) > 1:
         return [*found, "another number of pages"]
-    return [*found, *(one.splitlines()[0] for one, other in zip(*read, strict=True) if one != other)]
+    together = zip(*(one.answers for one in readings), strict=True)
+    return [*found, *(answers[0].splitlines()[0] for answers in together if len(set(answers)) > 1)]
 
 
-def test_a_rater_learns_nothing_in_a_study_with_grades(tmp_path: Path) -> None:
-    assert leaks(tmp_path, "quest") == []
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> list[Reading]:
+    """A study with grades in two worlds."""
+    folder = tmp_path_factory.mktemp("blind")
+    return [reading(folder, "quest", World(seed)) for seed in (11, 12)]
+
+
+def test_a_rater_learns_nothing_in_a_study_with_grades(two: list[Reading]) -> None:
+    assert leaks(*two) == []
+    # Without this, pages that show nothing would pass.
+    heads = [line for one in two[0].answers for line in one.partition("\n\n")[0].splitlines()[2:]]
+    assert {line.partition(":")[0] for line in heads} == HEADERS
+    answers = "\n".join(two[0].answers)
+    for text in ("Rest for 2 days.", "Take 2 tablets of aspirin", "The visit went well.", "Opinion of another"):
+        assert text in answers, text
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("instrument", sorted({*INSTRUMENTS} - {"quest"}))
 def test_a_rater_learns_nothing_whatever_the_instrument(tmp_path: Path, instrument: str) -> None:
-    assert leaks(tmp_path, instrument) == []
-
-
-def test_the_pages_show_the_texts_and_in_adjudication_what_others_gave(tmp_path: Path) -> None:
-    """Without this, pages that show nothing would pass."""
-    read = crawl(*make_blind_study(tmp_path / "store", "quest", World(11)), FEW)
-    heads = [line for one in read for line in one.partition("\n\n")[0].splitlines()[2:]]
-    assert {line.partition(":")[0] for line in heads} == HEADERS
-    answers = "\n".join(read)
-    for text in ("Rest for 2 days.", "Take 2 tablets of aspirin", "The visit went well.", "Opinion of another"):
-        assert text in answers, text
+    assert leaks(*(reading(tmp_path, instrument, World(seed)) for seed in (11, 12))) == []
 
 
 HEADERS = {
@@ -172,95 +184,42 @@ def test_errors_of_a_damaged_store_tell_a_rater_nothing(tmp_path: Path, instrume
 
 # --- planted leaks ----------------------------------------------------------------------------------------------------
 
-Leak = Callable[[Request, RaterWork, Response], None]
+LEAKS: dict[str, Callable[[World, Study], object]] = {
+    "name of the model": lambda world, _: world.models[0],
+    "part of the name": lambda world, _: world.models[0].split("/")[0].split()[-1].upper(),
+    "length of the name": lambda world, _: [len(model) for model in world.models],
+    "name in another alphabet": lambda world, _: world.models[0].encode().hex(),
+    "place of the model among all": lambda _, study: sorted(study.models).index(study.item(study.items[0].id).model),
+    "id of the item": lambda _, study: study.items[0].id,
+    "digest": lambda _, study: study.items[0].completion_sha256,
+    "run": lambda _, study: study.items[0].run,
+    "instance": lambda _, study: study.items[0].instance_id,
+    "probability": lambda _, study: study.items[0].probability,
+    "other raters": lambda _, study: ", ".join(study.assignments),
+    "comments of others": lambda world, _: f"Comment {world.number('1 0')}",
+}
+"""Kind of leak -> what tells it."""
 
 
-def _item(request: Request, work: RaterWork) -> str:
-    return work.cases[int(request.path_params.get("number", 1))].items[0]
+def test_a_planted_leak_of_each_kind_is_found(two: list[Reading]) -> None:
+    missed = []
+    for kind, tell in LEAKS.items():
+        planted = [one._replace(answers=[f"page\n{tell(one.world, one.study)}"]) for one in two]
+        missed += [] if leaks(*planted) else [kind]
+    assert missed == []
 
 
-def _in_body(tell: Callable[[Request, RaterWork], str]) -> Leak:
-    def plant(request: Request, work: RaterWork, response: Response) -> None:
-        response.body = bytes(response.body) + f"<!-- {tell(request, work)} -->".encode()
-        response.headers["content-length"] = str(len(response.body))
+def test_a_leak_in_a_header_and_in_json_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_page, make_json = rate_pages._page, rate_pages._saved_json
 
-    return plant
-
-
-def _in_header(name: str, tell: Callable[[Request, RaterWork], str]) -> Leak:
-    def plant(request: Request, work: RaterWork, response: Response) -> None:
-        response.headers[name] = tell(request, work)
-
-    return plant
-
-
-def _model(request: Request, work: RaterWork) -> str:
-    return work.study.item(_item(request, work)).model
-
-
-def _cookie(request: Request, work: RaterWork, response: Response) -> None:
-    response.set_cookie("last", _model(request, work).encode().hex())
-
-
-LEAKS: dict[str, Leak] = {
-    "name of the model": _in_body(_model),
-    "part of the name": _in_body(lambda *where: _model(*where).split("/")[0].split()[-1].upper()),
-    "length of the name": _in_body(lambda *where: f"class-{len(_model(*where))}"),
-    "place of the model among all": _in_body(
-        lambda request, work: str(sorted(work.study.models).index(_model(request, work)))
-    ),
-    "id of the item": _in_body(_item),
-    "digest": _in_header("etag", lambda request, work: work.study.item(_item(request, work)).completion_sha256),
-    "run": _in_body(lambda request, work: work.study.item(_item(request, work)).run),
-    "instance": _in_body(lambda request, work: work.study.item(_item(request, work)).instance_id),
-    "file name": _in_header("content-disposition", lambda *where: f'inline; filename="{_item(*where)}.html"'),
-    "cookie": _cookie,
-    "probability": _in_body(lambda request, work: str(work.study.item(_item(request, work)).probability)),
-    "other raters": _in_body(lambda _, work: ", ".join(work.study.assignments)),
-    "grades of others": _in_body(
-        lambda _, work: str([one.rating.grades for name in work.study.assignments if name != RATER
-                             for one in rows_of(work.store, STUDY, name)])
-    ),
-    "comments of others": _in_body(
-        lambda _, work: rows_of(work.store, STUDY, list(work.study.assignments)[1])[0].rating.comment
-    ),
-}  # fmt: skip
-"""Kind of leak -> what tells it on every page of the rater."""
-
-
-QUICK = ("length of the name", "digest", "comments of others")
-"""Leaks that differ between worlds alone, in a header, and of other raters."""
-
-
-@pytest.mark.parametrize(
-    "leak", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in LEAKS]
-)
-def test_a_planted_leak_is_found(leak: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_page = rate_pages._page
-
-    def leaking(request: Request, work: RaterWork, *given: object, **values: object) -> Response:
-        response = make_page(request, work, *given, **values)  # type: ignore[arg-type]
-        LEAKS[leak](request, work, response)
+    def leaking(request: Request, work: RaterWork, *given: Any, **values: Any) -> Response:
+        response = make_page(request, work, *given, **values)
+        response.headers["etag"] = work.study.items[0].completion_sha256
         return response
 
     monkeypatch.setattr(rate_pages, "_page", leaking)
-    assert leaks(tmp_path, "quest", FEW)
-
-
-def test_a_leak_in_json_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Leaking(JSONResponse):
-        def render(self, content: object) -> bytes:
-            return super().render(
-                {**content, "sum": seen[0].study.items[0].id[:12]} if isinstance(content, dict) else content
-            )
-
-    seen: list[RaterWork] = []
-    find = rate_pages._work
-
-    def remembered(request: Request) -> RaterWork:
-        seen[:] = [find(request)]
-        return seen[0]
-
-    monkeypatch.setattr(rate_pages, "_work", remembered)
-    monkeypatch.setattr(rate_pages, "JSONResponse", Leaking)
-    assert leaks(tmp_path, "quest", FEW)
+    monkeypatch.setattr(
+        rate_pages, "_saved_json", lambda work, *given: {**make_json(work, *given), "sum": work.study.items[1].id}
+    )
+    found = reading(tmp_path, "quest", World(11), FEW)
+    assert {found.study.items[0].completion_sha256[:10], found.study.items[1].id} <= {*leaks(found)}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -17,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from medhelm.errors import StoreError, StoreFullError, UserError
 from medhelm.extensions.study import journal
@@ -36,11 +32,19 @@ from medhelm.extensions.study.files import (
     study_folder,
     write_study,
 )
-from medhelm.extensions.study.journal import all_rows, cases_of, is_complete, others_after, ratings_of, record
+from medhelm.extensions.study.instruments import criteria_of
+from medhelm.extensions.study.journal import (
+    all_rows,
+    cases_of,
+    is_complete,
+    problems_of,
+    ratings_of,
+    record,
+)
+from medhelm.extensions.study.progress import others_after
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,
     HARM_SEVERITY,
-    ROW_FORM,
     CaseKind,
     CaseRating,
     InstrumentForm,
@@ -51,8 +55,17 @@ from medhelm.extensions.study.types import (
     Study,
 )
 from medhelm.storage.store import Store, create
-from tests.support.encryption import lock_stores, plain_files, store_key
-from tests.support.rated_studies import COMPLETION, CRITERIA, PREFERENCE, grade, make_study, new_store, shown_texts
+from tests.support.encryption import plain_files, store_key
+from tests.support.rated_studies import (
+    CHECKS,
+    COMPLETION,
+    CRITERIA,
+    PREFERENCE,
+    grade,
+    make_study,
+    new_store,
+    shown_texts,
+)
 
 __all__ = ["store_key"]
 
@@ -90,27 +103,24 @@ def test_a_plan_is_written_once_and_read_again(store: Store) -> None:
     assert modes(store.folder / "studies") == {"0o600", "0o700"}
 
 
-@pytest.mark.parametrize("name", ["", "../runs", "a/b", "Ward", "1", ".ward", "a" * 81, "con\n"])
-def test_names_cannot_lead_out_of_the_folder(tmp_path: Path, name: str) -> None:
+def test_names_and_ids_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     store = create(tmp_path / "store")
-    with pytest.raises(UserError, match="cannot be the name of a study"):
-        write_study(store, replace(STUDY, name=name))
-    with pytest.raises(UserError, match="has no study"):
-        read_study(store, name)
+    for name in ("", "../runs", "a/b", "Ward", "1", ".ward", "a" * 81, "con\n"):
+        with pytest.raises(UserError, match="cannot be the name of a study"):
+            write_study(store, replace(STUDY, name=name))
+        with pytest.raises(UserError, match="has no study"):
+            read_study(store, name)
+    for rater in ("../x", "a/b", "", "Rater", ".x"):
+        with pytest.raises(UserError, match="cannot be the id of a rater"):
+            write_study(store, make_study({rater: ["0-1"]}))
     assert not (store.folder / "studies").exists()
 
 
-@pytest.mark.parametrize("rater", ["../x", "a/b", "", "Rater", ".x"])
-def test_ids_of_raters_cannot_lead_out_of_the_folder(tmp_path: Path, rater: str) -> None:
-    with pytest.raises(UserError, match="cannot be the id of a rater"):
-        new_store(tmp_path / "store", make_study({rater: ["0-1"]}))
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "name": 3}', "no JSON"])
-def test_a_damaged_plan_is_named(store: Store, content: str) -> None:
-    (study_folder(store, "ward") / "study.json").write_text(content, encoding="utf-8")
-    with pytest.raises(StoreError, match=r"study\.json is damaged"):
-        read_study(store, "ward")
+def test_a_damaged_plan_is_named(store: Store) -> None:
+    for content in ("", "[]", "{}", '{"format": 1}', '{"format": 1, "name": 3}', "no JSON"):
+        (study_folder(store, "ward") / "study.json").write_text(content, encoding="utf-8")
+        with pytest.raises(StoreError, match=r"study\.json is damaged"):
+            read_study(store, "ward")
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------
@@ -120,44 +130,41 @@ PAIRS = make_study({"rater_1": [("0-1", "1-1")]}, form=InstrumentForm.PREFERENCE
 CHECKED = make_study({"rater_1": ["0-1"]}, form=InstrumentForm.CHECKS)
 
 
-@pytest.mark.parametrize(
-    ("study", "rating", "message"),
-    [
-        (STUDY, {"grades": {"accurate": 6}}, "`accurate` must be a whole number from 1 to 5, not '6'"),
-        (STUDY, {"grades": {"accurate": 0}}, "from 1 to 5, not '0'"),
-        (STUDY, {"grades": {"accurate": 3.0}}, "must be a whole number"),
-        (STUDY, {"grades": {"accurate": True}}, "must be a whole number"),
-        (STUDY, {"grades": {"accurate": "3"}}, "must be a whole number"),
-        (STUDY, {"grades": {"kind": 3}}, "`kind` is not a criterion of this case"),
-        (STUDY, {"grades": {HARM_SEVERITY: 0}}, "is not a criterion of this case"),
-        (HARM, {"grades": {HARM_SEVERITY: 4}}, "from 0 to 3"),
-        (HARM, {"grades": {HARM_LIKELIHOOD: 0}}, "from 1 to 3"),
-        (PAIRS, {"grades": {"preference": 3}}, "from -2 to 2"),
-        (PAIRS, {"grades": {HARM_SEVERITY: 0}}, "is not a criterion of this case"),
-        (CHECKED, {"grades": {"names_dose": 2}}, "from 0 to 1"),
-        (STUDY, {"not_judged": {"accurate": "  "}}, "`accurate` needs a reason"),
-        (STUDY, {"not_judged": {"accurate": "x" * 1001}}, "a reason has 1,001 characters"),
-        (STUDY, {"grades": {"clear": 2}, "not_judged": {"clear": "No."}}, "both a grade and a reason"),
-        (STUDY, {"comment": "x" * 10_001}, "the comment has 10,001 characters"),
-        (
-            STUDY,
-            {"marks": (MarkedPassage(start=0, end=len(COMPLETION) + 1, kind=MarkKind.ERROR),)},
-            "outside of the text",
-        ),
-        (STUDY, {"marks": (MarkedPassage(start=3, end=2, kind=MarkKind.ERROR),)}, "outside of the text"),
-        (STUDY, {"marks": (MarkedPassage(start=0, end=1, kind=MarkKind.ERROR, side=1),)}, "outside of the text"),
-        (STUDY, {"marks": (MarkedPassage(start=0, end=1, kind=MarkKind.ERROR),) * 201}, "201 marked passages"),
-    ],
+def mark(start: int, end: int, side: int = 0) -> MarkedPassage:
+    return MarkedPassage(start=start, end=end, kind=MarkKind.ERROR, side=side)
+
+
+WRONG: tuple[tuple[Study, dict[str, Any], str], ...] = (
+    (STUDY, {"grades": {"accurate": 6}}, "`accurate` must be a whole number from 1 to 5, not '6'"),
+    (STUDY, {"grades": {"accurate": 0}}, "from 1 to 5, not '0'"),
+    (STUDY, {"grades": {"accurate": 3.0}}, "must be a whole number"),
+    (STUDY, {"grades": {"accurate": True}}, "must be a whole number"),
+    (STUDY, {"grades": {"kind": 3}}, "`kind` is not a criterion of this case"),
+    (STUDY, {"grades": {HARM_SEVERITY: 0}}, "is not a criterion of this case"),
+    (HARM, {"grades": {HARM_SEVERITY: 4}}, "from 0 to 3"),
+    (HARM, {"grades": {HARM_LIKELIHOOD: 0}}, "from 1 to 3"),
+    (PAIRS, {"grades": {"preference": 3}}, "from -2 to 2"),
+    (CHECKED, {"grades": {"names_dose": 2}}, "from 0 to 1"),
+    (STUDY, {"not_judged": {"accurate": "  "}}, "`accurate` needs a reason"),
+    (STUDY, {"not_judged": {"accurate": "x" * 1001}}, "a reason has 1,001 characters"),
+    (STUDY, {"grades": {"clear": 2}, "not_judged": {"clear": "No."}}, "both a grade and a reason"),
+    (STUDY, {"comment": "x" * 10_001}, "the comment has 10,001 characters"),
+    (STUDY, {"marks": (mark(0, len(COMPLETION) + 1),)}, "outside of the text"),
+    (STUDY, {"marks": (mark(3, 2),)}, "outside of the text"),
+    (STUDY, {"marks": (mark(0, 1, side=1),)}, "outside of the text"),
+    (STUDY, {"marks": (mark(0, 1),) * 201}, "201 marked passages"),
 )
-def test_wrong_ratings_are_refused_and_not_stored(
-    tmp_path: Path, study: Study, rating: dict[str, Any], message: str
-) -> None:
-    store = new_store(tmp_path / "store", study)
-    with pytest.raises(UserError) as refused:
-        record(store, study, "rater_1", 1, CaseRating(**rating))
-    assert message.lower() in str(refused.value).lower()
-    assert str(refused.value).endswith("Nothing was saved.")
-    assert all_rows(store, study) == []
+"""Study, rating, and what is wrong with it."""
+
+
+def test_wrong_ratings_are_refused_and_not_stored(store: Store) -> None:
+    for study, rating, message in WRONG:
+        completions = [COMPLETION] * (1 + (study is PAIRS))
+        (found,) = problems_of(CaseRating(**rating), criteria_of(study, "letters", CHECKS), completions)
+        assert message in found
+    with pytest.raises(UserError, match=r"^`accurate` must be .* A marked passage lies .*\. Nothing was saved\.$"):
+        record(store, STUDY, "rater_1", 1, grade(3, grades={"accurate": 6}, marks=(mark(3, 2),)))
+    assert all_rows(store, STUDY) == []
 
 
 def test_only_raters_of_the_study_rate_their_own_cases_while_it_is_open(store: Store) -> None:
@@ -184,43 +191,22 @@ def test_a_case_whose_completion_is_gone_cannot_be_rated(store: Store) -> None:
     assert all_rows(store, STUDY) == []
 
 
-@pytest.mark.parametrize(
-    ("study", "rating", "complete"),
-    [
+def test_a_case_is_complete_once_every_question_is_answered() -> None:
+    case, both = STUDY.assignments["rater_1"][0], {"accurate": 1, "clear": 1}
+    for study, rating, complete in (
         (STUDY, grade(3), True),
         (STUDY, CaseRating(grades={"accurate": 1}), False),
         (STUDY, CaseRating(grades={"accurate": 1}, not_judged={"clear": "It is Greek."}), True),
         (HARM, grade(3), False),
-        (HARM, CaseRating(grades={"accurate": 1, "clear": 1, HARM_SEVERITY: 0}), True),
-        (HARM, CaseRating(grades={"accurate": 1, "clear": 1, HARM_SEVERITY: 2}), False),
-        (HARM, CaseRating(grades={"accurate": 1, "clear": 1, HARM_SEVERITY: 2, HARM_LIKELIHOOD: 1}), True),
-        (HARM, CaseRating(grades={"accurate": 1, "clear": 1}, not_judged={HARM_SEVERITY: "Unclear."}), True),
-    ],
-)
-def test_a_case_is_complete_once_every_question_is_answered(
-    tmp_path: Path, study: Study, rating: CaseRating, complete: bool
-) -> None:
-    store = new_store(tmp_path / "store", study)
-    row = record(store, study, "rater_1", 1, rating)
-    assert is_complete(study, study.assignments["rater_1"][0], row, CRITERIA) is complete
-    assert not is_complete(study, study.assignments["rater_1"][0], None, CRITERIA)
-
-
-@given(
-    st.dictionaries(st.sampled_from(["accurate", "clear"]), st.integers(1, 5)),
-    st.text(max_size=20),
-    st.lists(st.tuples(st.integers(0, 10), st.integers(0, 10), st.sampled_from(MarkKind)), max_size=3),
-    st.sampled_from(RatingSource),
-)
-def test_a_line_holds_all_of_a_rating(
-    grades: dict[str, int], comment: str, marks: list[tuple[int, int, MarkKind]], source: RatingSource
-) -> None:
-    passages = tuple(MarkedPassage(start=start, end=start + length, kind=kind) for start, length, kind in marks)
-    rating = CaseRating(grades=grades, comment=comment, marks=passages, source=source, seconds=1.5)
-    row = RatingRow(time=now(), rater="r", number=1, items=("a",), revision=1, instrument="d", rating=rating)
-    line = json.dumps(ROW_FORM.write(row))
-    assert "\n" not in line
-    assert ROW_FORM.read(json.loads(line)) == row
+        (HARM, CaseRating(grades={**both, HARM_SEVERITY: 0}), True),
+        (HARM, CaseRating(grades={**both, HARM_SEVERITY: 2}), False),
+        (HARM, CaseRating(grades={**both, HARM_SEVERITY: 2, HARM_LIKELIHOOD: 1}), True),
+        (HARM, CaseRating(grades=both, not_judged={HARM_SEVERITY: "Unclear."}), True),
+    ):
+        row = RatingRow(time="", rater="rater_1", number=1, items=(), revision=1, instrument="", rating=rating)
+        assert is_complete(study, case, row, CRITERIA) is complete
+    assert not is_complete(STUDY, case, None, CRITERIA)
+    assert not is_complete(STUDY, case, replace(row, number=2), CRITERIA)
 
 
 # --- revisions and seconds --------------------------------------------------------------------------------------------
@@ -306,9 +292,8 @@ def test_others_are_turned_round_where_they_saw_the_pair_on_other_sides(tmp_path
         asks_harm=True,
     )
     store = new_store(tmp_path / "store", study)
-    mark = MarkedPassage(start=0, end=1, kind=MarkKind.ERROR)
     for rater in ("rater_1", "rater_2"):
-        record(store, study, rater, 1, CaseRating(grades={"preference": 2, HARM_SEVERITY: 0}, marks=(mark,)))
+        record(store, study, rater, 1, CaseRating(grades={"preference": 2, HARM_SEVERITY: 0}, marks=(mark(0, 1),)))
     append_event(store, "ward", event(EventKind.ADJUDICATION, rater="rater_3", item="0-1 1-1"))
     record(store, study, "rater_3", 1, CaseRating(grades={"preference": 0, HARM_SEVERITY: 0}))
     others = others_after(store, study, "rater_3", 1)
@@ -318,62 +303,6 @@ def test_others_are_turned_round_where_they_saw_the_pair_on_other_sides(tmp_path
 
 
 # --- durability -------------------------------------------------------------------------------------------------------
-
-WRITER = """
-import sys
-from pathlib import Path
-from medhelm.extensions.study.files import read_study
-from medhelm.extensions.study.journal import record
-from medhelm.extensions.study.types import CaseRating
-from medhelm.storage.store import open_store
-from tests.support.rated_studies import shown_texts
-store = open_store(Path(sys.argv[1]))
-with shown_texts():
-    for number in range(int(sys.argv[2]), 10**6):
-        grades = {"accurate": number % 5 + 1, "clear": number // 5 % 5 + 1}
-        rating = CaseRating(grades=grades, comment=f"{number} " + "x" * 3000)
-        record(store, read_study(store, "ward"), "rater_1", 1, rating)
-        print(number, flush=True)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows kills otherwise")
-@pytest.mark.parametrize("encrypted", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_a_kill_loses_nothing_that_was_confirmed(
-    tmp_path: Path, encrypted: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    if encrypted:
-        request.getfixturevalue("store_key")
-    store = new_store(tmp_path / "store", STUDY)
-    confirmed = 0
-    for round_ in range(3):
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(store.folder), str(confirmed)],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[3],
-        ) as writer:
-            assert writer.stdout is not None
-            for _ in range(4 + round_):
-                line = writer.stdout.readline()
-            os.kill(writer.pid, signal.SIGKILL)
-            confirmed = int((line + writer.stdout.read()).split()[-1]) + 1
-        rows = rows_of(store, "ward", "rater_1")
-        numbers = [int(row.rating.comment.split()[0]) for row in rows]
-        # The one that was being written may be there, although its writer could not say so.
-        assert numbers[:confirmed] == list(range(confirmed))
-        assert len(numbers) <= confirmed + 1
-        confirmed = len(numbers)
-        assert [row.revision for row in rows] == list(range(1, confirmed + 1))
-    record(store, STUDY, "rater_1", 1, grade(3))
-    assert {path.name for path in rater_file(store, "ward", "rater_1").parent.iterdir()} == {"rater_1.jsonl"}
-    if encrypted:
-        words = "x" * 20  # fewer are in what is encrypted by chance
-        append_event(store, "ward", event(EventKind.WITHDRAWN, rater="rater_2", text=words))
-        assert plain_files(store.folder / "studies", words, "rater_1", STUDY.title) == []
-        assert (read_study(store, "ward"), events(store, "ward")[0].text) == (STUDY, words)
-        lock_stores(monkeypatch)
-
 
 KILLED_EVERYWHERE = """
 import io, os, signal, sys
@@ -389,7 +318,7 @@ study = read_study(store, "ward")
 
 def rate(comment):
     with shown_texts():
-        record(store, study, "rater_1", 1, CaseRating(grades={"clear": 1}, comment=comment))
+        record(store, study, "rater_1", 1, CaseRating(grades={"clear": 1}, comment=f"{comment} Mrs. Example"))
 
 def killed_at(place):
     calls = 0
@@ -412,7 +341,7 @@ while True:
         rate(str(place))
         os._exit(0)
     _, status = os.waitpid(child, 0)
-    found = [row.rating.comment for row in rows_of(store, "ward", "rater_1")]
+    found = [row.rating.comment.split()[0] for row in rows_of(store, "ward", "rater_1")]
     assert found in (known, [*known, str(place)]), (place, known, found)
     known = found
     if os.WIFEXITED(status):
@@ -424,8 +353,12 @@ print(kills, len(found))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows does not fork")
-@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.long)])
-def test_a_kill_at_any_call_of_the_system_leaves_all_earlier_ratings(store: Store, stride: int) -> None:
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.long)])
+def test_a_kill_at_any_call_of_the_system_leaves_all_earlier_ratings(
+    tmp_path: Path, store_key: str, stride: int
+) -> None:
+    assert store_key
+    store = new_store(tmp_path / "store", STUDY)
     command = [sys.executable, "-c", KILLED_EVERYWHERE, str(store.folder), str(stride)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
     assert done.returncode == 0, done.stderr
@@ -435,6 +368,9 @@ def test_a_kill_at_any_call_of_the_system_leaves_all_earlier_ratings(store: Stor
     assert 2 < n_rows < n_kills
     record(store, STUDY, "rater_1", 1, grade(3))
     assert {path.name for path in rater_file(store, "ward", "rater_1").parent.iterdir()} == {"rater_1.jsonl"}
+    append_event(store, "ward", event(EventKind.WITHDRAWN, rater="rater_2", text="Example"))
+    assert plain_files(store.folder / "studies", "Example", "rater_1", STUDY.title) == []
+    assert (read_study(store, "ward"), events(store, "ward")[0].text) == (STUDY, "Example")
 
 
 def test_a_torn_line_stays_and_hides_nothing(store: Store) -> None:

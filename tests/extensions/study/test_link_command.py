@@ -45,17 +45,11 @@ def test_a_link_for_a_reader_as_json(medhelm: Medhelm, store: Store) -> None:
         sign_in(store, "ward", made["link"])
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("ward", "marra"), "Did you mean `mara`"),
+def test_what_is_wrong_is_named(medhelm: Medhelm, store: Store) -> None:
+    for words, message in (
         (("wrd", "mara"), "Did you mean `ward`"),
-        (("ward", "mara", "--role", "owner"), "not the id of a rater"),
         (("ward", "mara", "--days", "0"), "--days"),
-        (("wrd", "mara", "--revoke"), "Did you mean `ward`"),
         (("ward", "marra", "--revoke"), "`marra` has no access to the study `ward`. Did you mean `mara`"),
-    ],
-)
-def test_what_is_wrong_is_named(medhelm: Medhelm, store: Store, words: tuple[str, ...], message: str) -> None:
-    assert_refused(medhelm("study", "link", *words, "--store", str(store.folder)), message)
+    ):
+        assert_refused(medhelm("study", "link", *words, "--store", str(store.folder)), message)
     assert events(store, "ward") == []

@@ -30,9 +30,8 @@ def some_grades(seed: int, *, low: int = 1, high: int = 5) -> np.ndarray:
     return table
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("level", ["ordinal", "nominal"])
-def test_agreement_equals_a_naive_computation(seed: int, level: Level) -> None:
+@pytest.mark.parametrize(("level", "seed"), [("ordinal", 0), ("ordinal", 1), ("nominal", 2)])
+def test_agreement_equals_a_naive_computation(level: Level, seed: int) -> None:
     table = some_grades(seed)
     found = criterion_agreement(table, "clear", level=level)
     pairs = [[(a, b) for a, b in combinations([value for value in row if not np.isnan(value)], 2)] for row in table]
@@ -65,6 +64,8 @@ def test_intervals_need_ten_independent_instances(n_units: int) -> None:
     shares = preferences(["a", "b"] * 20, ["b", "a"] * 20, np.resize([-1, 0, 1, 2], 40), units).shares
     assert (found.n_units, found.alpha.value is None) == (n_units, False)
     assert {one is None for one in (found.alpha.low, *(share.low for share in shares))} == {n_units < 10}
+    few = "9 independent instances are too few for an interval: 10 at least"
+    assert found.alpha.reason == (few if n_units < 10 else "")
 
 
 @pytest.mark.parametrize("table", [np.empty((0, 3)), np.full((4, 2), np.nan), np.array([[1, np.nan], [np.nan, 2]])])
@@ -127,13 +128,3 @@ def test_false_alarms_of_times_are_rare_and_outliers_are_found(n: int) -> None:
     if n >= 20:
         times[:, 3] = np.exp(4 + 0.5 * 9)
         assert np.mean([3 in unusual_times(own.tolist()) for own in times[:200]]) > 0.95
-
-
-def test_agreement_has_an_interval_from_ten_independent_instances_on() -> None:
-    grades = np.array([[1.0, 2], [2, 2], [4, 3], [5, 5]] * 5)
-    few = criterion_agreement(grades, "clear", level="ordinal", clusters=[f"q{place % 9}" for place in range(20)])
-    assert few.alpha.value is not None
-    assert (few.alpha.low, few.alpha.high) == (None, None)
-    assert few.alpha.reason == "9 independent instances are too few for an interval: 10 at least"
-    enough = criterion_agreement(grades, "clear", level="ordinal", clusters=[f"q{place % 10}" for place in range(20)])
-    assert enough.alpha.low is not None

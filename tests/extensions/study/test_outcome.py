@@ -82,7 +82,7 @@ def test_a_study_with_missing_ratings_is_closed_only_as_incomplete(store: Store)
         close_study(store, STUDY, "owner")
     withdraw(store, STUDY, "rater_2", "owner")
     with pytest.raises(
-        UserError, match=r"25 cases .* \(rater_1 24, rater_3 1\)\. 25 cases of raters who left were not given"
+        UserError, match=r"25 cases .* \(rater_1 24, rater_3 1\)\. 25 cases of raters who left were not"
     ):
         close_study(store, STUDY, "owner")
     assert [one.kind for one in events(store, "ward")] == [EventKind.WITHDRAWN]
@@ -139,7 +139,7 @@ def test_an_interrupted_close_is_finished(store: Store, monkeypatch: pytest.Monk
 def test_one_row_for_each_rater_and_completion_is_frozen(store: Store) -> None:
     rate(store, STUDY)
     record(store, STUDY, "rater_1", 2, CaseRating(grades={"accurate": 5}, not_judged={"clear": "Greek."}))
-    outcome = close_study(store, STUDY, "owner")
+    closed = close_study(store, STUDY, "owner")
     (frozen,) = stored_ratings(store)
     assert damaged_ratings(store) == []
     expected = {
@@ -157,37 +157,19 @@ def test_one_row_for_each_rater_and_completion_is_frozen(store: Store) -> None:
         ("letters", 0.5, "2" * 64)
     }
     card = frozen.card
-    assert (card.title, card.design.n_shared, card.design.n_repeated, card.instrument.is_rubric) == (
-        "Ward",
-        24,
-        1,
-        False,
-    )
+    design = card.design
+    assert (card.title, design.n_shared, design.n_repeated, card.instrument.is_rubric) == ("Ward", 24, 1, False)
     assert {one.id: one.n_ratings for one in card.raters} == {"rater_1": 25, "rater_2": 25}
-    assert outcome.digest in " ".join(card.blinding)
-    assert {name: (one.low, one.high) for name, one in card.instrument.criteria.items()} == {
-        "accurate": (1, 5),
-        "clear": (1, 5),
-    }
+    assert closed.digest in " ".join(card.blinding)
+    scales = {name: (one.low, one.high) for name, one in card.instrument.criteria.items()}
+    assert scales == {"accurate": (1, 5), "clear": (1, 5)}
 
 
-@pytest.mark.parametrize(
-    ("completion", "sentence"),
-    [
-        (
-            "As an AI language model, I advise rest.",
-            f"In {len(STUDY.items)} of {len(STUDY.items)} completions a passage may give the model away",
-        ),
-        ("Take one tablet.", "No completion names its model"),
-    ],
-)
-def test_the_card_says_what_may_have_told_the_model(
-    store: Store, monkeypatch: pytest.MonkeyPatch, completion: str, sentence: str
-) -> None:
-    monkeypatch.setattr(rated_studies, "COMPLETION", completion)
-    rate(store, STUDY)
-    close_study(store, STUDY, "owner")
-    assert sentence in " ".join(stored_ratings(store)[0].card.blinding)
+def test_the_card_says_what_may_have_told_the_model(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No completion names its model" in " ".join(outcome.blinding(store, STUDY))
+    monkeypatch.setattr(rated_studies, "COMPLETION", "As an AI language model, I advise rest.")
+    sentence = f"In {len(STUDY.items)} of {len(STUDY.items)} completions a passage may give the model away"
+    assert sentence in " ".join(outcome.blinding(store, STUDY))
 
 
 def test_an_adjudicator_counts_as_one_more_rater_and_not_for_agreement(store: Store) -> None:
@@ -386,19 +368,14 @@ def test_a_purge_deletes_words_and_keeps_counts(store: Store) -> None:
     assert sum(text.count(PURGED_REASON) for text in files) == 2
     assert not any('"q0"' in text for text in files)
     assert progress(store, study).n_complete == before.n_complete
+    first = close_study(store, study, "owner", incomplete=True)
     assert purge_studies(store, "letters", None) == 4
-    assert not any(
-        "Example" in path.read_text(encoding="utf-8") for path in (store.folder / "studies").rglob("*.json*")
-    )
-
-
-def test_a_purge_after_the_close_is_named_and_changes_no_number(store: Store) -> None:
-    rate(store, STUDY, comment="Mrs. Example")
-    first = close_study(store, STUDY, "owner")
-    purge_studies(store, "letters", ["q0"])
+    texts = (path.read_text(encoding="utf-8") for path in (store.folder / "studies").rglob("*.json*"))
+    assert not any("Example" in text for text in texts)
     later = outcome_of(store, read_study(store, "ward"))
     assert (later.digest, later.n_ratings, later.agreement) == (first.digest, first.n_ratings, first.agreement)
-    assert later.deviations == ("The texts of 1 completion were deleted from the store and from the study.",)
+    n_items = len(STUDY.items)
+    assert later.deviations[-1] == f"The texts of {n_items} completions were deleted from the store and from the study."
 
 
 def test_a_new_study_cannot_take_the_name_of_frozen_ratings(tmp_path: Path) -> None:

@@ -76,6 +76,8 @@ def test_progress_counts_cases_times_and_answers(store: Store, monkeypatch: pyte
     assert (one.same_grade, one.has_left) == (3, False)
     record(store, STUDY, "rater_1", 1, grade(4))
     assert of(store, STUDY, "rater_1").same_grade is None
+    record(store, STUDY, "rater_2", 1, grade(3, source=RatingSource.WORKBOOK))
+    assert of(store, STUDY, "rater_2").median_seconds is None
 
 
 def test_repeats_are_compared_with_the_first_rating(store: Store) -> None:
@@ -128,27 +130,24 @@ def test_cases_and_disagreements(store: Store) -> None:
         assert any("deleted or generated anew" in text for text in later.deviations)
 
 
-@pytest.mark.parametrize(
-    ("form", "first", "second", "differ"),
-    [
-        (InstrumentForm.PREFERENCE, {"preference": -1}, {"preference": 1}, False),  # the sides are the other way round
-        (InstrumentForm.PREFERENCE, {"preference": -1}, {"preference": -1}, True),
-        (InstrumentForm.PREFERENCE, {"preference": 2}, {"preference": 0}, False),
-        (InstrumentForm.CHECKS, {"names_dose": 1, "invents_drug": 0}, {"names_dose": 0, "invents_drug": 0}, True),
-        (InstrumentForm.CHECKS, {"names_dose": 1, "invents_drug": 0}, {"names_dose": 1, "invents_drug": 0}, False),
-    ],
-)
-def test_what_counts_as_a_difference(
-    tmp_path: Path, form: InstrumentForm, first: dict[str, int], second: dict[str, int], differ: bool
-) -> None:
-    is_pair = form is InstrumentForm.PREFERENCE
-    cases = [("0-1", "1-1")] if is_pair else ["0-1"]
-    others = [("1-1", "0-1")] if is_pair else ["0-1"]
-    study = make_study({"rater_1": cases, "rater_2": others, "rater_3": []}, form=form)
-    store = new_store(tmp_path / "store", study)
-    record(store, study, "rater_1", 1, CaseRating(grades=first))
-    record(store, study, "rater_2", 1, CaseRating(grades=second))
-    assert bool(progress(store, study).disagreements) is differ
+def test_what_counts_as_a_difference(tmp_path: Path) -> None:
+    same, harm = {"names_dose": 1, "invents_drug": 0}, {"accurate": 3, "clear": 3, "harm_likelihood": 1}
+    for place, (form, first, second, differ) in enumerate((
+        (InstrumentForm.PREFERENCE, {"preference": -1}, {"preference": 1}, []),  # the sides are the other way round
+        (InstrumentForm.PREFERENCE, {"preference": -1}, {"preference": -1}, ["preference"]),
+        (InstrumentForm.PREFERENCE, {"preference": 2}, {"preference": 0}, []),
+        (InstrumentForm.CHECKS, same, {"names_dose": 0, "invents_drug": 0}, ["names_dose"]),
+        (InstrumentForm.CHECKS, same, same, []),
+        (InstrumentForm.GRADES, {**harm, "harm_severity": 0}, {**harm, "harm_severity": 2}, ["harm_severity"]),
+    )):  # fmt: skip
+        is_pair = form is InstrumentForm.PREFERENCE
+        own = ([("0-1", "1-1")], [("1-1", "0-1")]) if is_pair else (["0-1"], ["0-1"])
+        study = make_study(dict(zip(("rater_1", "rater_2"), own, strict=True)), form=form)
+        study = replace(study, asks_harm="harm_severity" in first)
+        store = new_store(tmp_path / f"store-{place}", study)
+        for rater, grades in (("rater_1", first), ("rater_2", second)):
+            record(store, study, rater, 1, CaseRating(grades=grades))
+        assert [name for one in progress(store, study).disagreements for name in one.grades] == differ
 
 
 def test_nothing_by_model_is_told_before_the_close(store: Store) -> None:
@@ -310,21 +309,6 @@ def test_two_owners_at_once_do_not_overwrite_each_other(store: Store) -> None:
             decide()
     send_to_adjudication(store, STUDY, "0-0", "Ben", revision=progress(store, STUDY).revision)
     assert [one.kind for one in events(store, "ward") if one.by == "Ben"] == [EventKind.ADJUDICATION]
-
-
-def test_ratings_of_workbooks_have_no_times(store: Store) -> None:
-    record(store, STUDY, "rater_1", 1, grade(3, source=RatingSource.WORKBOOK))
-    assert of(store, STUDY, "rater_1").median_seconds is None
-
-
-def test_a_difference_in_severe_harm_counts_even_if_grades_agree(tmp_path: Path) -> None:
-    study = make_study({"rater_1": ["0-1"], "rater_2": ["0-1"]}, asks_harm=True)
-    store = new_store(tmp_path / "store", study)
-    for rater, severity in (("rater_1", 0), ("rater_2", 2)):
-        grades = {"accurate": 3, "clear": 3, "harm_severity": severity, "harm_likelihood": 1}
-        record(store, study, rater, 1, CaseRating(grades=grades))
-    (found,) = progress(store, study).disagreements
-    assert found.grades == {"harm_severity": {"rater_1": 0, "rater_2": 2}}
 
 
 def test_drift_follows_the_order_of_storing_whatever_the_clock_said(

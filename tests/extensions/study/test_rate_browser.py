@@ -216,23 +216,6 @@ def test_work_goes_on_in_another_browser_with_its_marks(browser: Browser, addres
     other.close()
 
 
-def test_an_adjudicator_compares_before_the_next_case(browser: Browser, address: str, store: Store) -> None:
-    context = browser.new_context()
-    page = opened(context, address, store, "/cases/9")
-    for number in range(1, 6):
-        page.locator(f"#question-{number}").get_by_role("radio", name="4").check()
-    page.locator("#question-6").get_by_label("None").check()
-    saved(page)
-    assert not page.get_by_text("Opinion of another").first.is_visible()
-    page.get_by_role("button", name="Save and compare").click()
-    page.get_by_role("region", name="What the other raters gave").wait_for()
-    page.locator("#question-1").get_by_role("radio", name="2").check()
-    page.get_by_role("button", name="Confirm and next").click()
-    page.get_by_role("heading", name="Case 1 of 9").wait_for()
-    assert list(given(store, 9).grades.values()) == [2, 4, 4, 4, 4, 0]
-    context.close()
-
-
 @pytest.mark.long
 def test_time_without_the_rater_is_not_counted(browser: Browser, address: str, store: Store) -> None:
     context = browser.new_context()

@@ -60,38 +60,24 @@ def test_two_windows_are_joined_answer_by_answer(base: CaseRating, mine: CaseRat
     assert replace(merged(base, mine, base), marks=()) == replace(mine, marks=())
 
 
+GRADES, CHECKS, PREFERENCE = InstrumentForm
 SIDES = {"-1": "Left", "0": "Tie", "1": "Right"}
-SCALE = {
-    "numbers": (InstrumentForm.GRADES, -1, 3, {}, ["-1", "0", "1", "2", "3"], ["", "0", "1", "2", "3"]),
-    "words": (
-        InstrumentForm.GRADES,
-        0,
-        2,
-        {"0": "No", "1": "Partly", "2": "Yes"},
-        ["No", "Partly", "Yes"],
-        list("123"),
-    ),
-    "one long meaning": (InstrumentForm.GRADES, 0, 1, {"0": "No", "1": "Yes, " * 9}, ["0", "1"], ["0", "1"]),
-    "checks": (InstrumentForm.CHECKS, 0, 1, CHECK_ANCHORS, ["Met", "Not met"], ["1", "2"]),
-    "ten grades": (InstrumentForm.GRADES, 1, 10, {}, [str(n) for n in range(1, 11)], [*"123456789", ""]),
-    "preference": (
-        InstrumentForm.PREFERENCE,
-        -1,
-        1,
-        {"-1": "Left", "0": "Tie", "1": "Right"},
-        ["Left", "Tie", "Right"],
-        [*"123"],
-    ),
-}
+SCALES: tuple[tuple[InstrumentForm, int, int, dict[str, str], list[str], list[str]], ...] = (
+    (GRADES, -1, 3, {}, ["-1", "0", "1", "2", "3"], ["", "0", "1", "2", "3"]),
+    (GRADES, 0, 2, {"0": "No", "1": "Partly", "2": "Yes"}, ["No", "Partly", "Yes"], list("123")),
+    (GRADES, 0, 1, {"0": "No", "1": "Yes, " * 9}, ["0", "1"], ["0", "1"]),
+    (CHECKS, 0, 1, CHECK_ANCHORS, ["Met", "Not met"], ["1", "2"]),
+    (GRADES, 1, 10, {}, [str(n) for n in range(1, 11)], [*"123456789", ""]),
+    (PREFERENCE, -1, 1, SIDES, list(SIDES.values()), list("123")),
+)
+"""Form, ends of the scale, meanings, labels and keys."""
 
 
-@pytest.mark.parametrize("name", SCALE)
-def test_choices_have_words_where_all_are_short_and_the_digit_that_is_shown(name: str) -> None:
-    form, low, high, anchors, labels, keys = SCALE[name]
-    criterion = InstrumentCriterion(name="a", question="How good?", low=low, high=high, anchors=anchors)
-    (asked,) = questions([criterion], CaseRating(), form)
-    assert [one.label for one in asked.choices] == labels
-    assert [one.key for one in asked.choices] == keys
+def test_choices_have_words_where_all_are_short_and_the_digit_that_is_shown() -> None:
+    for form, low, high, anchors, labels, keys in SCALES:
+        criterion = InstrumentCriterion(name="a", question="How good?", low=low, high=high, anchors=anchors)
+        (asked,) = questions([criterion], CaseRating(), form)
+        assert [(one.label, one.key) for one in asked.choices] == list(zip(labels, keys, strict=True))
 
 
 def test_the_likelihood_of_no_harm_is_neither_asked_nor_kept() -> None:
@@ -101,50 +87,33 @@ def test_the_likelihood_of_no_harm_is_neither_asked_nor_kept() -> None:
     assert [one.is_asked for one in questions(CRITERIA, rating)] == [True] * 6 + [False]
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
+def test_what_no_page_sends_is_refused() -> None:
+    for fields, message in (
         ({"grade-1": ["6"]}, "6 is not a grade from 1 to 5"),
         ({"grade-1": ["1.0"]}, "not a grade"),
         ({"grade-1": ["４"]}, "not a grade"),
         ({"mark": ["1-2-typo-0"]}, "cannot be read"),
         ({"mark": ["1-2-error-2"]}, "cannot be read"),
-    ],
-)
-def test_what_no_page_sends_is_refused(fields: dict[str, list[str]], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        read_rating(fields, CRITERIA)
+    ):
+        with pytest.raises(UserError, match=message):
+            read_rating(fields, CRITERIA)
+    for value, seconds in (("12.5", 12.5), ("-3", 0), ("nan", 0), ("1e99", 1e99), ("soon", 0), ("", 0)):
+        assert read_rating({"seconds": [value]}, CRITERIA).seconds == seconds
+    reason_without_words = {"grade-1": ["none"], "reason-1": [OTHER_REASON]}
+    assert read_rating(reason_without_words, CRITERIA) == CaseRating(), "it is no answer yet"
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"), [("12.5", 12.5), ("-3", 0), ("nan", 0), ("1e99", 1e99), ("soon", 0), ("", 0)]
-)
-def test_seconds_of_a_browser_are_checked(value: str, seconds: float) -> None:
-    found = read_rating({"seconds": [value]}, CRITERIA).seconds
-    assert found == seconds
-
-
-def test_a_reason_without_words_is_no_answer_yet() -> None:
-    rating = read_rating({"grade-1": ["none"], "reason-1": [OTHER_REASON]}, CRITERIA)
-    assert rating == CaseRating()
-
-
-@pytest.mark.parametrize(
-    ("passage", "kind", "found"),
-    [
+def test_a_typed_passage_is_found_whatever_its_spaces() -> None:
+    for passage, kind, found in (
         ("two  tablets", MarkKind.ERROR, (5, 16)),
         ("TWO\ntablets.", MarkKind.INVENTED, (5, 17)),
         ("tablets", MarkKind.OMISSION, (16, 16)),
         ("(.*)", MarkKind.ERROR, None),
         ("three tablets", MarkKind.ERROR, None),
         (" ", MarkKind.ERROR, None),
-    ],
-)
-def test_a_typed_passage_is_found_whatever_its_spaces(
-    passage: str, kind: MarkKind, found: tuple[int, int] | None
-) -> None:
-    mark = mark_of("Take two\ntablets.", passage, kind, 1)
-    assert (mark and (mark.start, mark.end, mark.kind, mark.side)) == (found and (*found, kind, 1))
+    ):
+        mark = mark_of("Take two\ntablets.", passage, kind, 1)
+        assert (mark and (mark.start, mark.end, mark.kind, mark.side)) == (found and (*found, kind, 1))
 
 
 def test_raters_read_for_which_cases_a_form_is_and_common_questions_once() -> None:

@@ -197,12 +197,12 @@ def filter_references(
     with progress_bar("marking references") if found else nullcontext() as progress:
         done = mark_and_compare(benchmarks, found, setup, rule=rule, note=warn, progress=progress)
     if shared.json:
-        print_json(filter_report.as_json(done.benchmarks, rule) | done.cost)
+        print_json(filter_report.as_json(done.benchmarks, rule) | done.marking.cost)
     else:
         click.echo(filter_report.to_table(done.benchmarks, rule), nl=False)
-    for message in done.messages:
+    for message in done.marking.messages:
         warn(message)
-    return done.exit_code
+    return done.marking.exit_code
 
 
 def _find_benchmarks_and_judges(

@@ -17,7 +17,8 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -126,7 +127,7 @@ class StudySession:
         return replace(self, seen=moment, ends=self.ends + min(0.0, moment - self.seen))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AccessState:
     """Everyone's access to one study: the content of `access.json`."""
 
@@ -158,8 +159,6 @@ class NewLink:
 
     study: str
     """Name of the study."""
-    person: str
-    """Id of the person."""
     role: Role
     """The rights of the person."""
     token: str
@@ -209,16 +208,12 @@ def new_link(
     moment, token = time.time(), secrets.token_urlsafe(32)
     ends = moment + days * 86_400
     link = PersonalLink(person=person, role=role, digest=_digest(token), made=moment, ends=ends, session_ends=ends)
-
-    def add(state: AccessState) -> AccessState:
-        older = [replace(one, is_revoked=True) if _is_unused(one, person) else one for one in state.links]
-        blocked = tuple(one for one in state.blocked if one != person)
-        return replace(state, links=(*older, link), blocked=blocked)
-
-    _change(store, study_name, add)
+    with _changed_access(store, study_name) as state:
+        state.links = (*_without_unused(state.links, person), link)
+        state.blocked = tuple(one for one in state.blocked if one != person)
     text = f"{role.value}, until {moment_text(ends)}"
     note(store, study_name, EventKind.LINK_MADE, by, rater=person, text=text)
-    return NewLink(study=study_name, person=person, role=role, token=token, ends=ends)
+    return NewLink(study=study_name, role=role, token=token, ends=ends)
 
 
 def device_link(store: Store, person: Person, cookie: str | None) -> NewLink:
@@ -227,25 +222,22 @@ def device_link(store: Store, person: Person, cookie: str | None) -> NewLink:
     `cookie`: that of the session, whose end is that of the new one too; None for the hospital's single sign-on.
     """
     moment, token = time.time(), "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
-    session = _session_of(read_access(store, person.study), cookie)
     ends = moment + DEVICE_S
-    link = PersonalLink(
-        person=person.id,
-        role=person.role,
-        digest=_digest(token),
-        made=moment,
-        ends=ends,
-        session_ends=session.at(moment).ends if session else moment + LINK_DAYS * 86_400,
-        is_for_device=True,
-    )
-
-    def add(state: AccessState) -> AccessState:
-        older = [one for one in state.links if not (one.is_for_device and _is_unused(one, person.id))]
-        return replace(state, links=(*older, link))
-
-    _change(store, person.study, add)
+    with _changed_access(store, person.study) as state:
+        session = _session_of(state, cookie)
+        link = PersonalLink(
+            person=person.id,
+            role=person.role,
+            digest=_digest(token),
+            made=moment,
+            ends=ends,
+            session_ends=session.at(moment).ends if session else moment + LINK_DAYS * 86_400,
+            is_for_device=True,
+        )
+        older = (one for one in state.links if not (one.is_for_device and _is_unused(one, person.id)))
+        state.links = (*older, link)
     note(store, person.study, EventKind.LINK_MADE, person.id, rater=person.id, text="for another device")
-    return NewLink(study=person.study, person=person.id, role=person.role, token=token, ends=ends)
+    return NewLink(study=person.study, role=person.role, token=token, ends=ends)
 
 
 def links_of(store: Store, study_name: str) -> list[PersonalLink]:
@@ -268,24 +260,19 @@ def revoke(store: Store, study_name: str, person: str, *, by: str) -> int:
 
     Returns the number of links and sessions that were ended. Raises: UserError for someone who never had access.
     """
-    n_ended: list[int] = []
-
-    def end(state: AccessState) -> AccessState:
-        links = [replace(one, is_revoked=True) if _is_unused(one, person) else one for one in state.links]
-        sessions = tuple(one for one in state.sessions if one.person != person)
-        n_links = sum(old != new for old, new in zip(state.links, links, strict=True))
-        n_ended.append(n_links + len(state.sessions) - len(sessions))
-        blocked = (*(one for one in state.blocked if one != person), person)
-        return AccessState(links=tuple(links), sessions=sessions, blocked=blocked)
-
     known = {rater.id for rater in read_study(store, study_name).raters}
     known |= {link.person for link in read_access(store, study_name).links}
     if person not in known:
         hint = suggestion(person, sorted(known))
         raise UserError(f"`{person[:40]}` has no access to the study `{study_name}`. {hint}".rstrip())
-    _change(store, study_name, end)
+    with _changed_access(store, study_name) as state:
+        n_ended = sum(_is_unused(one, person) for one in state.links)
+        n_ended += sum(one.person == person for one in state.sessions)
+        state.links = _without_unused(state.links, person)
+        state.sessions = tuple(one for one in state.sessions if one.person != person)
+        state.blocked = (*(one for one in state.blocked if one != person), person)
     note(store, study_name, EventKind.LINK_REVOKED, by, rater=person)
-    return n_ended[0]
+    return n_ended
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
@@ -311,18 +298,16 @@ def sign_in(store: Store, study_name: str, given: str, cookie: str | None = None
     Raises: LinkRefusedError.
     """
     token, moment, made = token_in(given), time.time(), secrets.token_urlsafe(32)
-    found: list[SignedIn | LinkRefusedError] = []
-    noted: list[tuple[EventKind, str, str]] = []
-
-    def exchange(state: AccessState) -> AccessState:
+    with _changed_access(store, study_name) as state:
         link, present = _find(state.links, token), _session_of(state, cookie)
-        if link and present and present.link == link.digest and (left := _seconds_left(present, moment)):
-            found.append(SignedIn(person=_person(study_name, present), cookie="", seconds=left))
-            return state
-        if link is None or not link.is_open(moment):
-            found.append(LinkRefusedError(_why_refused(link)))
-            noted.extend([(EventKind.LINK_REFUSED, link.person, _short_reason(link))] if link else [])
-            return state
+        if link is None:
+            raise LinkRefusedError(WRONG)
+        if present and present.link == link.digest and (left := _seconds_left(present, moment)):
+            return SignedIn(person=_person(study_name, present), cookie="", seconds=left)
+        if not link.is_open(moment):
+            # Anyone may have tried the link: the event names no one.
+            note(store, study_name, EventKind.LINK_REFUSED, "", rater=link.person, text=_short_reason(link))
+            raise LinkRefusedError(_why_refused(link))
         session = StudySession(
             person=link.person,
             role=link.role,
@@ -331,31 +316,19 @@ def sign_in(store: Store, study_name: str, given: str, cookie: str | None = None
             ends=link.session_ends,
             seen=moment,
         )
-        person, left = _person(study_name, session), _seconds_left(session, moment)
-        found.append(SignedIn(person=person, cookie=made, seconds=left))
-        noted.append((EventKind.LINK_USED, link.person, "another device" if link.is_for_device else ""))
-        links = tuple(replace(one, used=moment) if one is link else one for one in state.links)
-        return replace(state, links=links, sessions=(*(one for one in state.sessions if one is not present), session))
-
-    _change(store, study_name, exchange)
-    for kind, who, text in noted:
-        by = "" if kind is EventKind.LINK_REFUSED else who  # anyone may have tried the link
-        note(store, study_name, kind, by, rater=who, text=text)
-    if isinstance(found[0], LinkRefusedError):
-        raise found[0]
-    return found[0]
+        state.links = tuple(replace(one, used=moment) if one is link else one for one in state.links)
+        state.sessions = (*(one for one in state.sessions if one is not present), session)
+    text = "another device" if link.is_for_device else ""
+    note(store, study_name, EventKind.LINK_USED, link.person, rater=link.person, text=text)
+    return SignedIn(person=_person(study_name, session), cookie=made, seconds=_seconds_left(session, moment))
 
 
 def sign_out(store: Store, study_name: str, cookie: str | None) -> None:
     """End the session of a browser."""
-    ended: list[StudySession] = []
-
-    def end(state: AccessState) -> AccessState:
-        ended[:] = filter(None, [_session_of(state, cookie)])
-        return replace(state, sessions=tuple(one for one in state.sessions if one not in ended))
-
-    _change(store, study_name, end)
-    for session in ended:
+    with _changed_access(store, study_name) as state:
+        session = _session_of(state, cookie)
+        state.sessions = tuple(one for one in state.sessions if one is not session)
+    if session:
         note(store, study_name, EventKind.SIGNED_OUT, session.person, rater=session.person)
 
 
@@ -367,21 +340,15 @@ def person_with(store: Store, study_name: str, cookie: str | None) -> Person | N
     if session is None or not _seconds_left(session, moment):
         return None
     if not 0 <= moment - session.seen < NOTED_AFTER_S:
-        _note_use(store, study_name, session.digest, moment)
+        with _changed_access(store, study_name) as state:
+            digest = session.digest
+            state.sessions = tuple(one.at(moment) if one.digest == digest else one for one in state.sessions)
     return _person(study_name, session)
 
 
 def is_blocked(store: Store, study_name: str, person: str) -> bool:
     """Return True for a person whose access was revoked."""
     return person in read_access(store, study_name).blocked
-
-
-def _note_use(store: Store, study_name: str, digest: str, moment: float) -> None:
-    def renewed(state: AccessState) -> AccessState:
-        sessions = tuple(one.at(moment) if one.digest == digest else one for one in state.sessions)
-        return replace(state, sessions=sessions)
-
-    _change(store, study_name, renewed)
 
 
 def _session_of(state: AccessState, cookie: str | None) -> StudySession | None:
@@ -396,10 +363,8 @@ def _person(study_name: str, session: StudySession) -> Person:
     return Person(study=study_name, id=session.person, role=session.role)
 
 
-def _why_refused(link: PersonalLink | None) -> str:
+def _why_refused(link: PersonalLink) -> str:
     """Return why a link opens nothing, for the person who tried it."""
-    if link is None:
-        return WRONG
     if link.used:
         return (
             f"This link was already used, on {moment_text(link.used)}. Each link opens one browser, once. If that was "
@@ -430,13 +395,15 @@ def read_access(store: Store, study_name: str) -> AccessState:
         raise StoreError(f"{file} is damaged ({error}). Delete it, and make new links.") from error
 
 
-def _change(store: Store, study_name: str, change: Callable[[AccessState], AccessState]) -> None:
-    """Replace the file by what a function makes of it, unless nothing changed."""
+@contextmanager
+def _changed_access(store: Store, study_name: str) -> Iterator[AccessState]:
+    """Yield the access to a study, for a change; the file is replaced unless nothing changed, or the block fails."""
     with locked(store, study_name):
-        old = read_access(store, study_name)
-        new = change(old)
-        if new != old:
-            replace_lines(store.folder, _file(store, study_name), [json.dumps(_STATE_FORM.write(new))])
+        state = read_access(store, study_name)
+        old = replace(state)
+        yield state
+        if state != old:
+            replace_lines(store.folder, _file(store, study_name), [json.dumps(_STATE_FORM.write(state))])
 
 
 def _file(store: Store, study_name: str) -> Path:
@@ -478,6 +445,11 @@ def _find(known: Iterable[Digested], token: str) -> Digested | None:
 
 def _is_unused(link: PersonalLink, person: str) -> bool:
     return link.person == person and not link.used and not link.is_revoked
+
+
+def _without_unused(links: Iterable[PersonalLink], person: str) -> tuple[PersonalLink, ...]:
+    """Return links, with those that a person has not used revoked."""
+    return tuple(replace(one, is_revoked=True) if _is_unused(one, person) else one for one in links)
 
 
 def _digest(text: str) -> str:

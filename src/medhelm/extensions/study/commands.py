@@ -198,12 +198,9 @@ def link(shared: Shared, name: str, person: str, role: str, days: float, address
     store = open_store(shared.store)
     if is_revoked:
         n_ended = revoke(store, name, person, by=COMMAND_LINE)
-        if shared.json:
-            print_json({"study": name, "person": person, "revoked": n_ended})
-        else:
-            ended = plural(n_ended, "link or session", "links and sessions")
-            click.echo(f"{person} has no access to {name} any more: {ended} ended.")
-        return 0
+        ended = plural(n_ended, "link or session", "links and sessions")
+        text = f"{person} has no access to {name} any more: {ended} ended.\n"
+        return _show(shared, {"study": name, "person": person, "revoked": n_ended}, text)
     made = new_link(store, name, person, Role(role), days=days, by=COMMAND_LINE)
     ends = datetime.fromtimestamp(made.ends, UTC).isoformat(timespec="seconds")
     whole = f"{address.rstrip('/')}{made.path}"
@@ -234,14 +231,11 @@ def withdraw_(shared: Shared, name: str, rater: str, reason: str, discard: bool)
     """
     store = open_store(shared.store)
     left = withdraw(store, read_study(store, name), rater, COMMAND_LINE, reason, keep_ratings=not discard)
-    if shared.json:
-        print_json({"study": name, "rater": rater, "n_open": len(left)})
-        return 0
-    click.echo(f"{rater} has left {name}.")
+    text = f"{rater} has left {name}.\n"
     if left:
         open_cases = f"{plural(len(left), 'case')} {'is' if len(left) == 1 else 'are'} open"
-        click.echo(f"{open_cases}. Give them to others: medhelm study reassign {name}")
-    return 0
+        text += f"{open_cases}. Give them to others: medhelm study reassign {name}\n"
+    return _show(shared, {"study": name, "rater": rater, "n_open": len(left)}, text)
 
 
 @study.command("reassign")
@@ -262,16 +256,13 @@ def reassign_(shared: Shared, name: str) -> int:
     one = read_study(store, name)
     given = Counter(event.rater for event in reassign(store, one, COMMAND_LINE))
     n_left = len(progress(store, one).unassigned)
-    if shared.json:
-        print_json({"study": name, "given": dict(given), "n_open": n_left})
-        return 0
-    for rater, n in sorted(given.items()):
-        click.echo(f"{rater}: {plural(n, 'further case')}")
+    lines = [f"{rater}: {plural(n, 'further case')}" for rater, n in sorted(given.items())]
     if n_left:
-        click.echo(f"{plural(n_left, 'case')} cannot be given to anyone: every rater who has not left has it already.")
-    elif not given:
-        click.echo("No case is open.")
-    return 0
+        lines.append(
+            f"{plural(n_left, 'case')} cannot be given to anyone: every rater who has not left has it already."
+        )
+    lines = lines or ["No case is open."]
+    return _show(shared, {"study": name, "given": dict(given), "n_open": n_left}, "\n".join(lines) + "\n")
 
 
 @study.command()
@@ -359,11 +350,8 @@ def import_(shared: Shared, name: str, files: tuple[Path, ...], rater: str, repl
     """
     store = open_store(shared.store_to_read)
     found = import_files(store, read_study(store, name), files, rater=rater, replaces=replaces, by=COMMAND_LINE)
-    if shared.json:
-        print_json({"files": plain_json(found)})
-    else:
-        for one in found:
-            click.echo(f"{one.file}: {one.rater}, {one.counts()}")
+    lines = [f"{one.file}: {one.rater}, {one.counts()}\n" for one in found]
+    _show(shared, {"files": plain_json(found)}, "".join(lines))
     for one in found:
         for remark in one.remarks():
             warn(f"{one.file}: {remark}")

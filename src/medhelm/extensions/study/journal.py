@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from random import Random
 
 from medhelm.errors import UserError
 from medhelm.extensions.study import files
@@ -105,34 +104,6 @@ def ratings_of(store: Store, study: Study, rater_id: str) -> dict[int, RatingRow
 def all_rows(store: Store, study: Study) -> list[RatingRow]:
     """Return all stored ratings, earlier revisions included: rater by rater, in the order of storing."""
     return [row for rater in study.raters for row in files.rows_of(store, study.name, rater.id)]
-
-
-def others_after(store: Store, study: Study, rater_id: str, number: int) -> tuple[CaseRating, ...]:
-    """Return what the other raters gave the case of an adjudicator, in an order that hides who they are.
-
-    Grades are turned round where the others saw the two completions on other sides. How long others took, and by what
-    means they rated, is left out. Raises: UserError before the adjudicator has given an own complete rating, and for
-    other cases.
-    """
-    happened = files.events(store, study.name)
-    assignment = _case_of(cases_with(study, rater_id, happened), number)
-    if assignment.kind is not CaseKind.ADJUDICATION:
-        raise UserError("Ratings of others are shown for cases in adjudication alone.")
-    criteria = criteria_of_case(store, study, assignment)
-    if not is_complete(study, assignment, ratings_of(store, study, rater_id).get(number), criteria):
-        raise UserError("Rate the case yourself first. The ratings of the others appear once yours is complete.")
-    found = []
-    for rater in study.raters:
-        if rater.id == rater_id:
-            continue
-        latest = ratings_of(store, study, rater.id)
-        for case in cases_with(study, rater.id, happened):
-            is_same = case_key(case.items) == case_key(assignment.items) and case.kind not in NOT_FIRST
-            if is_same and is_complete(study, case, row := latest.get(case.number), criteria) and row:
-                given = row.rating if case.items == assignment.items else mirrored(row.rating, criteria)
-                found.append(replace(given, seconds=0.0, source=RatingSource.BROWSER))
-    Random(f"{study.design.seed} {' '.join(sorted(assignment.items))}").shuffle(found)
-    return tuple(found)
 
 
 def mirrored(rating: CaseRating, criteria: Iterable[InstrumentCriterion]) -> CaseRating:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 from math import fsum
+from random import Random
 from statistics import fmean, median
 
 import numpy as np
@@ -35,6 +36,7 @@ from medhelm.extensions.study.types import (
     InstrumentForm,
     Rater,
     RatingRow,
+    RatingSource,
     Study,
 )
 from medhelm.storage.store import Store
@@ -157,6 +159,25 @@ def rated_cases(store: Store, study: Study, happened: Sequence[Event]) -> list[R
                 )
             )
     return found
+
+
+def others_after(store: Store, study: Study, rater_id: str, number: int) -> tuple[CaseRating, ...]:
+    """Return what the other raters gave the case of an adjudicator, in an order that hides who they are.
+
+    Grades are turned round where the others saw the two completions on other sides. How long others took, and by what
+    means they rated, is left out. Raises: UserError before the adjudicator has given an own complete rating, and for
+    other cases.
+    """
+    cases = rated_cases(store, study, files.events(store, study.name))
+    own = next((one for one in cases if (one.rater, one.assignment.number) == (rater_id, number)), None)
+    if own is None or own.assignment.kind is not CaseKind.ADJUDICATION:
+        raise UserError("Ratings of others are shown for cases in adjudication alone.")
+    if not own.is_complete:
+        raise UserError("Rate the case yourself first. The ratings of the others appear once yours is complete.")
+    others = [one for one in complete_first_ratings(by_case(cases)[own.key]) if one.rater != rater_id]
+    found = [replace(one.given_as(own.assignment.items), seconds=0.0, source=RatingSource.BROWSER) for one in others]
+    Random(f"{study.design.seed} {' '.join(sorted(own.assignment.items))}").shuffle(found)
+    return tuple(found)
 
 
 def gone_items(store: Store, study: Study) -> set[str]:

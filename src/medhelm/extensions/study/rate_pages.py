@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, UserError
-from medhelm.extensions.study import journal, rating_form
+from medhelm.extensions.study import journal, progress, rating_form
 from medhelm.extensions.study.files import Event, EventKind, events, locked, rows_of
 from medhelm.extensions.study.pages import RATE, form_of, person_of, render, store_of, study_of, wants_json
 from medhelm.extensions.study.rating_form import CaseQuestion
@@ -322,7 +322,7 @@ def _others(work: RaterWork, number: int) -> list[dict[str, object]]:
             "answers": [_answer_words(one) for one in rating_form.questions(criteria, rating, form)],
             "comment": rating.comment,
         }
-        for rating in journal.others_after(work.store, work.study, work.rater, number)
+        for rating in progress.others_after(work.store, work.study, work.rater, number)
     ]
 
 

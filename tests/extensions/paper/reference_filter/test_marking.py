@@ -52,9 +52,8 @@ OPEN = tuple(name for name in NAMES if (rubric := benchmark(name).rubric) and ru
 # --- the question -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", OPEN)
-def test_a_judge_sees_everything_the_model_saw_and_the_reference_between_tags(name: str) -> None:
-    for instance in (one for one in sample_tier(name) if one.correct):
+def test_a_judge_sees_everything_the_model_saw_and_the_reference_between_tags() -> None:
+    for name, instance in ((own, one) for own in OPEN for one in sample_tier(own) if one.correct):
         (message,) = ask_about(benchmark(name), instance).prompt.messages
         marker = message.text.partition("marker ")[2][:24]
         for tag, text in (("PROMPT", prompt_text(benchmark(name), instance)), ("REFERENCE", instance.correct[0])):
@@ -123,20 +122,17 @@ def test_a_verdict_is_read_from_the_judges_own_words_or_not_at_all(reply: str, e
     assert said.failure is None or len(said.failure.message) <= 2000
 
 
-@pytest.mark.parametrize(
-    ("shown", "echo"),
-    [
+def test_what_stands_in_the_material_is_nobodys_verdict() -> None:
+    for shown, echo in (
         ('{"outside_information": true}', False),
         ('{"outside_information": false, "explanation": "Other words."}', False),
         ('{"outside_information": false}', True),
         ('Note: {x} {"a": [{"outside_information": "FALSE", "explanation": ""}]} and on', True),
         ('{"a":' * 20_000 + '{"outside_information": false}', True),
         ('{"outside_information": {' + "[" * 200_000, False),
-    ],
-)
-def test_what_stands_in_the_material_is_nobodys_verdict(shown: str, echo: bool) -> None:
-    said = read_opinion("j", Completion(text='{"outside_information": false}'), ("Findings", shown))
-    assert (said.failure.code if said.failure else said.outside_prompt) == ("echo" if echo else False)
+    ):
+        said = read_opinion("j", Completion(text='{"outside_information": false}'), ("Findings", shown))
+        assert (said.failure.code if said.failure else said.outside_prompt) == ("echo" if echo else False)
 
 
 def test_every_code_of_a_reply_has_words_for_its_judge() -> None:
@@ -202,10 +198,10 @@ def test_references_are_marked_once_and_the_marks_are_kept(tmp_path: Path, serve
     marks = done.benchmarks[0].marks
     assert marks.ids("set_aside") == ["r1", "r4"]
     assert marks.ids("kept") == ["r0", "r2", "r3", "r5"]
-    assert (marks.status, len(marks.by_instance), done.exit_code) == ("complete", 6, 0)
+    assert (marks.status, len(marks.by_instance), done.marking.exit_code) == ("complete", 6, 0)
     assert stored(tmp_path, marks) == marks
     assert marks.by_instance["r1"].opinions[0].explanation == "Because."
-    assert (server.bodies[0]["temperature"], server.count, done.cost["requests_sent"]) == (0, 6, 6)
+    assert (server.bodies[0]["temperature"], server.count, done.marking.cost["requests_sent"]) == (0, 6, 6)
     again = mark(tmp_path, server)
     without_judges = mark(tmp_path, server, judges=[])
     assert verdicts(done) == verdicts(again) == verdicts(without_judges)
@@ -219,7 +215,7 @@ def test_a_judge_that_learns_is_asked_twice_with_what_was_wrong(tmp_path: Path, 
 
     server.answer_with(decide)
     done = mark(tmp_path, server)
-    assert (set(verdicts(done).values()), server.count, done.exit_code) == ({"set_aside"}, 7, 0)
+    assert (set(verdicts(done).values()), server.count, done.marking.exit_code) == ({"set_aside"}, 7, 0)
     (second,) = [body["messages"] for body in server.bodies if attempt(body)]
     assert [message["role"] for message in second] == ["user", "assistant", "user"]
     assert second[1]["content"] == "Outside, I think."
@@ -259,8 +255,8 @@ def test_a_judge_that_dies_neither_takes_the_others_with_it_nor_replaces_marks_t
     server.answer_with(lambda body: Answer(status=401) if body["model"] == "bad" else chat(NO))
     notes: list[str] = []
     done = mark(tmp_path, server, judges=[judge(server, name) for name in ("a", "bad", "c")], notes=notes)
-    assert (done.exit_code, set(verdicts(done).values())) == (4, {"kept"})
-    (message,) = done.messages
+    assert (done.marking.exit_code, set(verdicts(done).values())) == (4, {"kept"})
+    (message,) = done.marking.messages
     assert "401" in message
     assert stored(tmp_path, done.benchmarks[0].marks) == whole.benchmarks[0].marks
     assert done.benchmarks[0].file is None
@@ -285,12 +281,12 @@ def test_the_budget_stops_and_the_next_command_goes_on(tmp_path: Path, server: S
     limit_usd = 5 * 150.0  # a server that counts too few tokens to be true is charged the most there can be
     first = mark(tmp_path, server, benchmark, judges=judges, max_cost_usd=limit_usd, concurrency=2)
     marks = first.benchmarks[0].marks
-    assert (first.exit_code, marks.status) == (3, "partial")
+    assert (first.marking.exit_code, marks.status) == (3, "partial")
     assert 3 <= server.count <= 7
-    assert server.count < first.cost["cost_usd"] <= limit_usd
+    assert server.count < first.marking.cost["cost_usd"] <= limit_usd
     assert marks.failures[marks.judges[0]] == {"not_asked": 40 - server.count}
     second = mark(tmp_path, server, benchmark, judges=judges)
-    assert (server.count, second.exit_code, second.benchmarks[0].marks.status) == (40, 0, "complete")
+    assert (server.count, second.marking.exit_code, second.benchmarks[0].marks.status) == (40, 0, "complete")
     assert second.benchmarks[0].work[0].cost_usd == 40
 
 
@@ -300,7 +296,7 @@ def test_a_selection_has_marks_of_its_own_and_shares_the_replies(tmp_path: Path,
     with pytest.raises(UserError, match="no marks of reports on these instances"):
         mark(tmp_path, server, judges=[])
     assert verdicts(mark(tmp_path, server, judges=[], limit=3)) == {"r0": "kept", "r1": "set_aside", "r2": "kept"}
-    assert mark(tmp_path, server).cost["requests_sent"] == 3
+    assert mark(tmp_path, server).marking.cost["requests_sent"] == 3
 
 
 def test_two_processes_pay_once(tmp_path: Path, server: Server) -> None:
@@ -322,7 +318,7 @@ def test_two_processes_pay_once(tmp_path: Path, server: Server) -> None:
         assert server.count == 0
     waiting.join()
     assert notes == ["reports: another process marks its references in this store; waiting"]
-    assert (done[0].exit_code, server.count) == (0, 6)
+    assert (done[0].marking.exit_code, server.count) == (0, 6)
 
 
 # --- with and without -------------------------------------------------------------------------------------------------

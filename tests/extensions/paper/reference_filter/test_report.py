@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from medhelm.domain import Estimate, Usage
+from medhelm.domain import Estimate
 from medhelm.domain.result import Remark
+from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.extensions.paper.reference_filter.report import (
     FilteredBenchmark,
     FilteredScore,
-    JudgeWork,
     ScoreGap,
     as_json,
     to_table,
 )
 from tests.extensions.paper.reference_filter.test_marks_file import mark, marks
+from tests.support.stores import make_model
 
 
 def estimate(value: float, low: float, high: float, n: int) -> Estimate:
@@ -37,13 +38,11 @@ SCORE = FilteredScore(
 )
 
 
-WORK = JudgeWork(judge="j0", requests_sent=7, requests_cached=1, usage=Usage(input=100, output=20), cost_usd=None)
-
 FOUND = FilteredBenchmark(
     title="Radiology",
     marks=marks(by_instance=BY_INSTANCE),
     file=Path("store/filters/toy.json"),
-    work=(WORK,),
+    work=(RequestTotals(make_model("j0")),),
     scores=(SCORE,),
     remarks=(Remark("model_order", "toy", "the order changes"),),
 )

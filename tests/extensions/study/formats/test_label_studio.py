@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -116,47 +117,39 @@ def add(*results: dict[str, Any]) -> Callable[[list[dict[str, Any]]], None]:
     return lambda tasks: tasks[0]["annotations"][0]["result"].extend(results)
 
 
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
-        (add(choice("accurate", "great")), "task 101, grade_accurate: must be a whole number from 1 to 5, is `great`."),
-        (add(result("grade_clear", "choices", ["1", "2"])), "task 101, grade_clear: must have one of `choices`"),
-        (add(choice("clear", "cannot judge")), "task 101, reason_clear: say why this cannot be judged."),
-        (add(choice("taste", "1")), "task 101, grade_taste: is not a field of case 1."),
-        (
-            add(result("marks_completion", "labels", ["typo"], start=0, end=2)),
-            "`typo` is not a label. Labels: error, o",
-        ),
-        (
-            add(result("marks_completion", "labels", ["error"], start=0, end=9**9)),
-            "a marked passage lies outside of the text.",
-        ),
-        (
-            add(result("marks_completion", "labels", ["error"], start=0, end=4, text="Never")),
-            "the marked passage `Never` is not at its place in the text.",
-        ),
-        (other_person, "task 101: 2 people annotated it, but its ratings are of rater_1."),
-        (other_digest, "task 101: `1` is not a case of rater_1 with these texts."),
-        (other_rater, "holds tasks of several studies or raters."),
-        (twice, "case 1 has another task with annotations. Keep one."),
-    ],
+MISTAKES = (
+    (add(choice("accurate", "great")), "task 101, grade_accurate: must be a whole number from 1 to 5, is `great`."),
+    (add(result("grade_clear", "choices", ["1", "2"])), "task 101, grade_clear: must have one of `choices`"),
+    (add(choice("taste", "1")), "task 101, grade_taste: is not a field of case 1."),
+    (
+        add(result("marks_completion", "labels", ["typo"], start=0, end=2)),
+        "`typo` is not a label. Labels: error, o",
+    ),
+    (
+        add(result("marks_completion", "labels", ["error"], start=0, end=9**9)),
+        "a marked passage lies outside of the text.",
+    ),
+    (
+        add(result("marks_completion", "labels", ["error"], start=0, end=4, text="Never")),
+        "the marked passage `Never` is not at its place in the text.",
+    ),
+    (other_person, "task 101: 2 people annotated it, but its ratings are of rater_1."),
+    (other_digest, "task 101: `1` is not a case of rater_1 with these texts."),
+    (other_rater, "holds tasks of several studies or raters."),
+    (twice, "case 1 has another task with annotations. Keep one."),
 )
-def test_a_mistake_is_named_by_task_and_field(
-    cases: RaterCases, tmp_path: Path, edit: Callable[[list[dict[str, Any]]], None], message: str
-) -> None:
-    tasks = exported(cases, task_1=[annotation(choice("accurate", "4"))])
-    edit(tasks)
-    with pytest.raises(ConfigError) as error:
-        read(cases, tasks, tmp_path)
-    assert message in str(error.value)
+"""Change of the tasks, and what is then wrong."""
 
 
-@pytest.mark.parametrize(
-    "content", [[], [1], [{"data": 1}], [{"case": 1, "grade_accurate": "4"}], [{"data": {}, "annotations": 1}]]
-)
-def test_other_files_are_refused(cases: RaterCases, tmp_path: Path, content: Any) -> None:
-    with pytest.raises(ConfigError, match="is not an export of Label Studio in the format JSON"):
-        read(cases, content, tmp_path)
+def test_a_mistake_is_named_by_task_and_field(cases: RaterCases, tmp_path: Path) -> None:
+    for edit, message in MISTAKES:
+        tasks = exported(cases, task_1=[annotation(choice("accurate", "4"))])
+        edit(tasks)
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            read(cases, tasks, tmp_path)
+    for content in ([], [1], [{"data": 1}], [{"case": 1, "grade_accurate": "4"}], [{"data": {}, "annotations": 1}]):
+        with pytest.raises(ConfigError, match="is not an export of Label Studio in the format JSON"):
+            read(cases, content, tmp_path)
 
 
 @pytest.mark.parametrize("form", InstrumentForm)

@@ -24,7 +24,7 @@ def rows_of(content: bytes) -> Rows:
     return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
 
 
-def export(cases: RaterCases, file: Path, edit: Callable[[Rows], None], *, labels: bool = False) -> Path:
+def export(cases: RaterCases, file: Path, edit: Callable[[Rows], object], *, labels: bool = False) -> Path:
     """Write the records as REDCap exports them: with columns of its own, with raw values or with labels."""
     files = write_redcap(cases)
     records, fields = rows_of(files["-records.csv"]), {one[HEADER[0]]: one for one in rows_of(files["-dictionary.csv"])}
@@ -74,9 +74,8 @@ def change(column: str, value: str, row: int = 0) -> Callable[[Rows], None]:
     return lambda records: records[row].update({column: value})
 
 
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
+def test_a_mistake_is_named_by_field(cases: RaterCases, tmp_path: Path) -> None:
+    mistakes: tuple[tuple[Callable[[Rows], object], str], ...] = (
         (change("accurate", "7"), "accurate: must be a whole number from 1 to 5, is `7`."),
         (change("clear", "cannot_judge"), "clear_why: say why this cannot be judged."),
         (change("case_number", "99"), "case_number: `99` is not a case of rater_1 with these texts."),
@@ -84,14 +83,10 @@ def change(column: str, value: str, row: int = 0) -> Callable[[Rows], None]:
         (lambda records: records.append(dict(records[0])), "case_number: case 1 occurs twice. Keep one record."),
         (change("rater", "rater_2"), "holds records of several studies or raters."),
         (lambda records: [one.pop("digest") for one in records], "has no column `digest`."),
-    ],
-)
-def test_a_mistake_is_named_by_field(
-    cases: RaterCases, tmp_path: Path, edit: Callable[[Rows], None], message: str
-) -> None:
-    with pytest.raises(ConfigError) as error:
-        read(cases, export(cases, tmp_path / "a.csv", edit))
-    assert message in str(error.value)
+    )
+    for edit, message in mistakes:
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            read(cases, export(cases, tmp_path / "a.csv", edit))
 
 
 @pytest.mark.parametrize("form", InstrumentForm)

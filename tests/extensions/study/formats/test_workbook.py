@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable
-from copy import deepcopy
 from datetime import date
 from io import BytesIO
 from pathlib import Path
@@ -43,11 +43,16 @@ def answer(case: int, part: str, given: Any, words: str = "") -> Edit:
     return edit
 
 
-def saved_by_another_program(cases: RaterCases, file: Path, *edits: Edit, merged: str = "") -> Path:
-    """Write the workbook anew, without formats or rules, after these changes."""
+def sheets_of(cases: RaterCases, file: Path) -> Sheets:
+    """Write the workbook, and return what it holds."""
     (content,) = write_workbook(cases).values()
     file.write_bytes(content)
-    sheets: Sheets = {one.name: [list(row) for row in one.rows] for one in read_sheets(file)}
+    return {one.name: [list(row) for row in one.rows] for one in read_sheets(file)}
+
+
+def saved_by_another_program(cases: RaterCases, file: Path, *edits: Edit, merged: str = "") -> Path:
+    """Write the workbook anew, without formats or rules, after these changes."""
+    sheets = sheets_of(cases, file)
     for edit in edits:
         edit(sheets)
     with Workbook(str(file), {"strings_to_formulas": False, "strings_to_urls": False}) as workbook:
@@ -73,17 +78,15 @@ def ratings(cases: RaterCases, file: Path, *edits: Edit, **options: Any) -> dict
 # --- what programs do -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [4, 4.0, "4", " 4 ", "4.0", "4,0", "+4", "４"])
-def test_a_grade_is_read_as_programs_write_it(cases: RaterCases, tmp_path: Path, given: Any) -> None:
-    assert ratings(cases, tmp_path / "a.xlsx", answer(2, "1.", given))[2].grades == {"accurate": 4}
-
-
-def test_words_of_a_scale_are_read_in_any_case_and_as_numbers(cases: RaterCases, tmp_path: Path) -> None:
+def test_grades_are_read_from_numbers_and_words(cases: RaterCases, tmp_path: Path) -> None:
     edits = [answer(1, "4.", "severe OR death"), answer(1, "5.", "2"), answer(2, "4.", 0), answer(2, "5.", "Low")]
-    found = ratings(cases, tmp_path / "a.xlsx", *edits, answer(3, "1.", "Cannot  Judge ", "No labs"))
+    more = answer(3, "1.", "Cannot  Judge ", "No labs"), answer(4, "1.", 4.0)
+    found = ratings(cases, tmp_path / "a.xlsx", *edits, *more)
     assert found[1].grades == {"harm_severity": 3, "harm_likelihood": 2}
     assert found[2].grades == {"harm_severity": 0}  # nothing to be likely
     assert found[3].not_judged == {"accurate": "No labs"}
+    assert found[4].grades == {"accurate": 4}
+    assert ratings(cases, tmp_path / "a.xlsx") == {}, "an empty workbook has no ratings"
 
 
 def insert_column(sheets: Sheets) -> None:
@@ -115,23 +118,13 @@ def change_spaces(sheets: Sheets) -> None:
         row[2] = row[2].replace("\n", "\r\n").rstrip()
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [insert_column, insert_rows, rename_sheets, sort_rows, repeat_row, change_spaces],
-    ids=lambda one: one.__name__,
-)
-def test_rows_are_recognized_wherever_they_are(cases: RaterCases, tmp_path: Path, edit: Edit) -> None:
+def test_rows_are_recognized_wherever_they_are(cases: RaterCases, tmp_path: Path) -> None:
     edits = [answer(2, "1.", 5), answer(2, "2.", 1), answer(4, "3.", 2), answer(4, COMMENT, "", "- no dose")]
-    found = ratings(cases, tmp_path / "a.xlsx", *edits, edit)
-    assert {number: dict(one.grades) for number, one in found.items()} == {
-        2: {"accurate": 5, "clear": 1},
-        4: {"reference": 2},
-    }
-    assert found[4].comment == "- no dose"
-
-
-def test_an_empty_workbook_has_no_ratings(cases: RaterCases, tmp_path: Path) -> None:
-    assert ratings(cases, tmp_path / "a.xlsx") == {}
+    for edit in (insert_column, insert_rows, rename_sheets, sort_rows, repeat_row, change_spaces):
+        found = ratings(cases, tmp_path / "a.xlsx", *edits, edit)
+        grades = {number: dict(one.grades) for number, one in found.items()}
+        assert grades == {2: {"accurate": 5, "clear": 1}, 4: {"reference": 2}}, edit.__name__
+        assert found[4].comment == "- no dose"
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
@@ -171,10 +164,7 @@ def remove_header(sheets: Sheets) -> None:
 
 MISTAKES: list[tuple[Edit, str]] = [
     (answer(2, "1.", "4,5"), "Cases!D{1.}: must be a whole number from 1 to 5, is `4,5`."),
-    (answer(2, "1.", 6), "Cases!D{1.}: must be a whole number from 1 to 5, is `6`."),
-    (answer(2, "1.", "good"), "Cases!D{1.}: must be a whole number from 1 to 5, is `good`."),
     (answer(2, "1.", date(2026, 5, 3)), "Cases!D{1.}: must be a whole number from 1 to 5, is the date 2026-05-03"),
-    (answer(2, "4.", "terrible"), "Cases!D{4.}: must be one of `None`, `Mild`, `Moderate`, `Severe or death`, is"),
     (answer(2, "1.", CANNOT_JUDGE), "Cases!E{1.}: say why this cannot be judged."),
     (answer(2, "1.", 4, "No labs"), "Cases!E{1.}: gives a reason, but the answer is not `cannot judge`."),
     (answer(2, "1.", "", "No labs"), "Cases!E{1.}: gives a reason, but the answer is not `cannot judge`."),
@@ -191,34 +181,25 @@ MISTAKES: list[tuple[Edit, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "message"), MISTAKES, ids=[message[:40] for _, message in MISTAKES])
-def test_a_mistake_is_named_by_its_cell(cases: RaterCases, tmp_path: Path, edit: Edit, message: str) -> None:
-    before: Sheets = {}
-    edits = [answer(2, "1.", 5), lambda sheets: before.update(deepcopy(sheets)), edit]
-    with pytest.raises(ConfigError) as error:
-        ratings(cases, tmp_path / "a.xlsx", *edits)
-    for part in ("1.", "4.", "Question", "Comment", "Case"):
-        if f"{{{part}}}" in message:
+def test_a_mistake_is_named_by_its_cell(cases: RaterCases, tmp_path: Path) -> None:
+    before = sheets_of(cases, tmp_path / "a.xlsx")
+    for edit, message in MISTAKES:
+        with pytest.raises(ConfigError) as error:
+            ratings(cases, tmp_path / "a.xlsx", answer(2, "1.", 5), edit)
+        for part in set(re.findall(r"\{(.+?)\}", message)):
             message = message.replace(f"{{{part}}}", str(place(before, 2, part) + 1))
-    assert message in str(error.value)
-    assert len(error.value.problems) == 1
+        assert message in str(error.value)
+        assert len(error.value.problems) == 1
+    many = [answer(number, "1.", "9") for number in range(1, 6)]
+    with pytest.raises(ConfigError, match="has 5 problems"):
+        ratings(cases, tmp_path / "a.xlsx", *many)
 
 
 def test_merged_answers_are_named(cases: RaterCases, tmp_path: Path) -> None:
-    (content,) = write_workbook(cases).values()
-    (tmp_path / "b.xlsx").write_bytes(content)
-    sheets: Sheets = {one.name: [list(row) for row in one.rows] for one in read_sheets(tmp_path / "b.xlsx")}
-    at = place(sheets, 2, "1.")
+    at = place(sheets_of(cases, tmp_path / "b.xlsx"), 2, "1.")
     merged = f"{cell_name(at, ANSWER)}:{cell_name(at + 1, ANSWER)}"
     with pytest.raises(ConfigError, match=f"Cases!{merged}: these cells are merged"):
         ratings(cases, tmp_path / "a.xlsx", merged=merged)
-
-
-def test_all_mistakes_are_named_at_once(cases: RaterCases, tmp_path: Path) -> None:
-    edits = [answer(number, "1.", "9") for number in range(1, 6)]
-    with pytest.raises(ConfigError) as error:
-        ratings(cases, tmp_path / "a.xlsx", *edits)
-    assert len(error.value.problems) == 5
 
 
 # --- what is written --------------------------------------------------------------------------------------------------
@@ -232,6 +213,8 @@ def test_only_cells_to_fill_in_are_open_and_nothing_is_a_formula_or_link(tmp_pat
         sheets = [archive.read(name).decode() for name in names if name.startswith("xl/worksheets/sheet")]
         styles = archive.read("xl/styles.xml").decode()
         book = archive.read("xl/workbook.xml").decode()
+        author, company = (archive.read(f"docProps/{name}.xml").decode() for name in ("core", "app"))
+    assert "<dc:creator></dc:creator>" in author and "<Company></Company>" in company
     assert not any("_rels" in name and "sheet" in name for name in names)  # no links
     assert all("<f>" not in sheet and "<sheetProtection" in sheet for sheet in sheets)
     assert 'name="Study" sheetId="4" state="hidden"' in book

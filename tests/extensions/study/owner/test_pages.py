@@ -15,7 +15,6 @@ from medhelm.extensions.study.access import Role
 from medhelm.extensions.study.files import EventKind, events, studies
 from medhelm.extensions.study.formats.exchange import export_files
 from medhelm.extensions.study.journal import cases_of, ratings_of
-from medhelm.extensions.study.owner.plan import name_of
 from medhelm.extensions.study.plans.planning import PlanOptions
 from medhelm.extensions.study.types import CaseKind
 from medhelm.storage.ratings import stored_ratings
@@ -73,25 +72,21 @@ def test_all_problems_are_named_at_once_and_nothing_typed_is_lost(site: StudySit
     assert studies(site.store) == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
+def test_a_problem_of_the_plan_stands_beside_its_field(site: StudySite) -> None:
+    no_names = {"rater_1.name": "", "rater_1.role": "", "rater_2.name": ""}
+    for changes, problem in (
         ({"n_cases": "200"}, "200 of each model are wanted on aci_bench; acme/rocket-7b has 12 completions"),
-        ({"name": "new"}, "`new` is taken by a page of this site"),
+        ({"name": "new"}, "new is taken by a page of this site"),
         ({"instrument": "healthbench"}, "Choose the instrument “The benchmark's own rubric”"),
         ({"raters_per_shared_case": "3"}, "A shared case needs 3, not 2. Add raters, or have no case rated by several"),
         ({"size": "precision", "precision": ""}, "Say how precise the mean of a model must be"),
-        ({"rater_1.name": "", "rater_1.role": "", "rater_2.name": ""}, "Name at least one person who rates."),
-    ],
-)
-def test_a_problem_of_the_plan_stands_beside_its_field(site: StudySite, changes: Any, problem: str) -> None:
-    answer = site.owner().post("/studies/new", data=plan_fields(**changes))
-    places = dict(re.findall(r'<ul class="wrong" id="wrong-(\w+)">(.*?)</ul>', answer.text))
-    assert len(places) == 1
-    ((place, words),) = places.items()
-    assert problem.replace("`", "") in words.replace("`", "").replace("&#39;", "'")
-    assert f"wrong-{place}" in answer.text.partition('aria-describedby="')[2]
-    assert "--" not in text_of(answer).partition("Nothing was saved")[2], "no options of the command line"
+        (no_names, "Name at least one person who rates."),
+    ):
+        answer = site.owner().post("/studies/new", data=plan_fields(**changes))
+        ((place, words),) = re.findall(r'<ul class="wrong" id="wrong-(\w+)">(.*?)</ul>', answer.text)
+        assert problem in words.replace("`", "").replace("&#39;", "'")
+        assert f"wrong-{place}" in answer.text.partition('aria-describedby="')[2]
+        assert "--" not in text_of(answer).partition("Nothing was saved")[2], "no options of the command line"
 
 
 def test_a_preview_saves_nothing_and_the_same_form_starts_the_study(site: StudySite) -> None:
@@ -122,13 +117,6 @@ def test_flagged_completions_are_shown_and_left_out_if_wanted(tmp_path: Path) ->
     assert re.search(r'name="exclude_flagged" value="yes" form="plan" checked', page.text), "the choice stays"
 
 
-@pytest.mark.parametrize(
-    ("title", "name"), [("Summaries, Q4", "summaries_q4"), ("2026!", "study_2026"), ("Ärzte", "rzte"), ("?", "")]
-)
-def test_the_short_name_is_made_from_the_title(title: str, name: str) -> None:
-    assert name_of(title) == name
-
-
 def test_the_form_has_a_field_for_every_option_of_a_plan(site: StudySite) -> None:
     page = site.owner().get("/studies/new").text
     asked = {name.partition(".")[0] for name in re.findall(r'name="([\w.]+)"', page)}
@@ -144,10 +132,10 @@ def test_the_form_has_a_field_for_every_option_of_a_plan(site: StudySite) -> Non
 def test_progress_and_disagreements_appear_without_the_model(started: StudySite) -> None:
     rate(started, "rater_1", 2)
     rate(started, "rater_2", 4, numbers=range(1, 7))
-    page, data = started.owner().get(STUDY), started.owner().get(f"{STUDY}/progress").json()
+    page = started.owner().get(STUDY)
     shown = text_of(page)
     assert "18 of 24" in shown
-    assert (data["values"]["rater.rater_1"], data["values"]["rater.rater_2.n"]) == ("12 of 12", 6)
+    assert "12 of 12" in shown and "6 of 12" in shown
     assert "Gave 2 to everything" in shown
     assert shown.count("Send to adjudication") == 6
     assert "Too few ratings yet: 6 cases rated by two or more" in shown
@@ -156,19 +144,6 @@ def test_progress_and_disagreements_appear_without_the_model(started: StudySite)
     assert (case.status_code, case.text.count('<tr class="differs">')) == (200, 3)
     for secret in (*MODELS, "runs/aci_bench"):
         assert secret not in case.text
-        assert secret not in str(data)
-
-
-def test_the_layout_changes_only_with_the_rows_of_the_page(started: StudySite) -> None:
-    def layout() -> str:
-        return str(started.owner().get(f"{STUDY}/progress").json()["layout"])
-
-    rate(started, "rater_1", 2, numbers=range(1, 2))
-    before = layout()
-    rate(started, "rater_1", 3, numbers=range(2, 4))
-    assert layout() == before
-    rate(started, "rater_2", 5)
-    assert layout() != before
 
 
 def test_a_link_is_shown_once_and_every_use_is_an_event(started: StudySite) -> None:
@@ -244,10 +219,10 @@ def test_of_two_owners_at_once_the_second_one_sees_what_the_first_one_did(starte
     assert "With Cy Chen" in text_of(started.owner().get(STUDY))
 
 
-@pytest.mark.parametrize("revision", ["", "-1", "x", "٣", "7"])
-def test_a_form_without_the_present_revision_changes_nothing(started: StudySite, revision: str) -> None:
-    answer = post(started, "/close", revision=revision, incomplete="yes")
-    assert answer.status_code in (400, 409)
+def test_a_form_without_the_present_revision_changes_nothing(started: StudySite) -> None:
+    for revision in ("", "-1", "x", "٣", "7"):
+        answer = post(started, "/close", revision=revision, incomplete="yes")
+        assert answer.status_code in (400, 409)
     assert events(started.store, NAME) == []
 
 
@@ -278,6 +253,8 @@ def test_closing_names_what_is_missing_and_then_shows_the_models(site: StudySite
         assert wanted in shown.text
     (frozen,) = stored_ratings(started.store)
     assert frozen.card.digest in shown.text
+    for path in ("/studies/other", f"{STUDY}/raters/nobody", f"{STUDY}/adjudication/0123456789abcdef"):
+        assert started.owner().get(path).status_code == 404
     assert "closed while 1 rating was missing" in shown.text
     assert "Close the study" not in text_of(started.owner().get(STUDY))
 
@@ -301,18 +278,8 @@ def test_a_reader_sees_progress_then_results_and_changes_nothing(started: StudyS
     assert set(closed.values()) == {403}
     for path in ("/close", "/raters/rater_1/link", "/people", "/reassign"):
         assert reader.post(f"{STUDY}{path}", data={"revision": "0"}).status_code == 403
-    assert (reader.get("/studies").status_code, reader.get("/").status_code) == (401, 401)
+    assert started.person("ana", Role.OWNER).get(f"{STUDY}/raters/rater_1").status_code == 200
     rate(started, "rater_1", 2)
     rate(started, "rater_2", 3)
     post(started, "/close")
     assert "has the highest mean, 2.50; there are too few ratings for intervals." in text_of(reader.get(STUDY))
-
-
-def test_only_owners_and_readers_of_the_study_get_in(started: StudySite) -> None:
-    assert started.person("rater_1", Role.RATER).get(STUDY).status_code == 401
-    assert started.stranger().get(STUDY).status_code == 401
-    assert started.stranger().get(f"{STUDY}/progress", headers={"accept": "application/json"}).status_code == 401
-    assert started.person("ana", Role.OWNER).get(f"{STUDY}/raters/rater_1").status_code == 200
-    assert started.person("ana", Role.OWNER).get("/studies/new").status_code == 401
-    for path in ("/studies/other", f"{STUDY}/raters/nobody", f"{STUDY}/adjudication/0123456789abcdef"):
-        assert started.owner().get(path).status_code == 404

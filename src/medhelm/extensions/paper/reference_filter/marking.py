@@ -42,7 +42,6 @@ from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import open_providers, open_session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
 from medhelm.extensions.paper.reference_filter.report import (
-    JudgeWork,
     ReferenceMark,
     ReferenceMarks,
     ReferenceOpinion,
@@ -276,15 +275,15 @@ class MarkingResult:
 
     marks: tuple[ReferenceMarks, ...]
     """One for each benchmark, in the order of the arguments."""
-    work: Mapping[str, tuple[JudgeWork, ...]]
-    """Benchmark -> requests, tokens and cost of each judge."""
-    stopped: StopReason
+    work: Mapping[str, tuple[RequestTotals, ...]] = field(default_factory=dict)
+    """Benchmark -> requests to each judge; empty if no judges were used."""
+    stopped: StopReason = ""
     """Reason for an early end; empty if there was none."""
-    messages: tuple[str, ...]
+    messages: tuple[str, ...] = ()
     """Messages for the user: one for each judge that could not be used."""
-    cost_usd: float
+    cost_usd: float = 0.0
     """Spent in this execution, on judges whose price is known."""
-    seconds: float
+    seconds: float = 0.0
     """Wall-clock time."""
 
     @property
@@ -297,7 +296,13 @@ class MarkingResult:
             return {"budget": 3, "interrupt": 130}[self.stopped]
         if self.messages:
             return 4
-        return int(any(count for marks in self.marks for count in marks.failures.values()))
+        return int(bool(self.work) and any(count for marks in self.marks for count in marks.failures.values()))
+
+    @property
+    def cost(self) -> dict[str, Any]:
+        """Cost of this execution, for JSON."""
+        n_sent = sum(one.requests_sent for own in self.work.values() for one in own)
+        return {"requests_sent": n_sent, "cost_usd": self.cost_usd, "seconds": self.seconds}
 
 
 def mark_references(
@@ -318,42 +323,34 @@ def mark_references(
     """
     for dataset in datasets:  # a damaged file is reported before anything is sent
         read_marks(store, dataset.benchmark.name, dataset.benchmark.digest, dataset.digest)
-    return asyncio.run(_mark_references(datasets, judges, store, settings, environment, note, progress))
 
-
-async def _mark_references(
-    datasets: Sequence[Dataset],
-    judges: Sequence[Model],
-    store: Store,
-    settings: Settings,
-    environment: Mapping[str, str],
-    note: Callable[[str], object],
-    progress: Callable[[int, int], object] | None,
-) -> MarkingResult:
-    started = perf_counter()
-    async with open_session(store, settings, judges, note, environment) as session, AsyncExitStack() as locks:
-        marking = _Marking(
-            datasets,
-            judges,
-            settings,
-            session.client,
-            ContextFitter.of(store, session.client.is_known, note),
-            Scheduler(note, partial(session.client.stop, Interrupted("interrupted"))),
-            progress,
+    async def ask() -> MarkingResult:
+        started = perf_counter()
+        async with open_session(store, settings, judges, note, environment) as session, AsyncExitStack() as locks:
+            marking = _Marking(
+                datasets,
+                judges,
+                settings,
+                session.client,
+                ContextFitter.of(store, session.client.is_known, note),
+                Scheduler(note, partial(session.client.stop, Interrupted("interrupted"))),
+                progress,
+            )
+            providers = open_providers(judges, session, environment, settings, datasets)
+            async with marking.scheduler.running():
+                if await marking.lock(store, note, locks):
+                    for judge in judges:
+                        marking.start(judge, providers[judge.name])
+        return MarkingResult(
+            marks=tuple(marking.marks(dataset) for dataset in datasets),
+            work={dataset.benchmark.name: marking.work_on(dataset.benchmark.name) for dataset in datasets},
+            stopped=marking.scheduler.stopped,
+            messages=tuple(marking.scheduler.unusable.values()),
+            cost_usd=session.budget.spent_usd,
+            seconds=round(perf_counter() - started, 3),
         )
-        providers = open_providers(judges, session, environment, settings, datasets)
-        async with marking.scheduler.running():
-            if await marking.lock(store, note, locks):
-                for judge in judges:
-                    marking.start(judge, providers[judge.name])
-    return MarkingResult(
-        marks=tuple(marking.marks(dataset) for dataset in datasets),
-        work={dataset.benchmark.name: marking.work_on(dataset.benchmark.name) for dataset in datasets},
-        stopped=marking.scheduler.stopped,
-        messages=tuple(marking.scheduler.unusable.values()),
-        cost_usd=session.budget.spent_usd,
-        seconds=round(perf_counter() - started, 3),
-    )
+
+    return asyncio.run(ask())
 
 
 @dataclass(slots=True)
@@ -468,21 +465,9 @@ class _Marking:
             judge=judge, outside_prompt=None, failure=Failure(why, "not_asked", f"stopped before: {why}")
         )
 
-    def work_on(self, benchmark: str) -> tuple[JudgeWork, ...]:
-        """Return requests, tokens and cost of each judge on one benchmark."""
-        work = []
-        for judge in self.judges:
-            totals = self._totals(benchmark, judge)
-            work.append(
-                JudgeWork(
-                    judge=judge.name,
-                    requests_sent=totals.requests_sent,
-                    requests_cached=totals.requests_cached,
-                    usage=totals.usage,
-                    cost_usd=totals.cost_usd,
-                )
-            )
-        return tuple(work)
+    def work_on(self, benchmark: str) -> tuple[RequestTotals, ...]:
+        """Return the requests to each judge about one benchmark."""
+        return tuple(self._totals(benchmark, judge) for judge in self.judges)
 
     def _totals(self, benchmark: str, judge: Model) -> RequestTotals:
         return self.totals.setdefault((benchmark, judge.name), RequestTotals(judge))

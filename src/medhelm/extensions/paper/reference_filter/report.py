@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from medhelm.domain import Estimate, Rule, Usage
+from medhelm.domain import Estimate, Rule
 from medhelm.domain.benchmark import Tier
 from medhelm.domain.completion import Failure
 from medhelm.domain.result import Remark
@@ -21,6 +21,9 @@ from medhelm.results.formats.fields import estimate_json, select
 from medhelm.results.formats.tables import SAMPLE_WARNING, Value, cost_text, counts_text, decimal, estimate_text, render
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name, key_map
 from medhelm.storage.store import Store
+
+if TYPE_CHECKING:
+    from medhelm.evaluation.request_totals import RequestTotals
 
 # --- marks ------------------------------------------------------------------------------------------------------------
 
@@ -190,22 +193,6 @@ INTERVALS = (
 """Explanation of the intervals."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeWork:
-    """Requests and cost of one judge on one benchmark, in this execution."""
-
-    judge: str
-    """Name of the judge."""
-    requests_sent: int
-    """Requests sent, retries included."""
-    requests_cached: int
-    """Completions found in the cache."""
-    usage: Usage
-    """Tokens of all its completions, cached ones included."""
-    cost_usd: float | None
-    """Price of that usage; None if unknown."""
-
-
 @dataclass(frozen=True, slots=True)
 class ScoreGap:
     """Difference of two means with its 95% interval, in the unit of the metric."""
@@ -252,8 +239,8 @@ class FilteredBenchmark:
     """Marks by the judges."""
     file: Path | None
     """File with the marks; None if they are not stored."""
-    work: tuple[JudgeWork, ...] = ()
-    """Work of the judges in this execution; empty if no request was needed."""
+    work: tuple[RequestTotals, ...] = ()
+    """Requests to each judge in this execution; empty if no request was needed."""
     scores: tuple[FilteredScore, ...] = ()
     """Scores by model and metric, for every finished run on the same instances."""
     remarks: tuple[Remark, ...] = field(default=())
@@ -300,7 +287,7 @@ def _judge_json(judge: str, benchmark: FilteredBenchmark) -> dict[str, Any]:
         "failures": dict(marks.failures[judge]),
     }
     for work in benchmark.work:
-        if work.judge == judge:
+        if work.model.name == judge:
             found |= select(work, "requests_sent requests_cached tokens=usage cost_usd", rounded=True)
     return found
 
@@ -367,7 +354,7 @@ def _judges_table(benchmarks: Sequence[FilteredBenchmark]) -> str:
     """Return one line per benchmark and judge."""
     rows: list[list[Value]] = []
     for benchmark in benchmarks:
-        work = {one.judge: one for one in benchmark.work}
+        work = {one.model.name: one for one in benchmark.work}
         for judge in benchmark.marks.judges:
             answers, failures = _count_opinions(judge, benchmark.marks), benchmark.marks.failures[judge]
             failed = f"{answers[None]} ({counts_text(failures)})" if failures else str(answers[None])

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from medhelm.analysis.leaderboard.cells import DECIMALS
 from medhelm.analysis.ratios import estimate_ratios
@@ -22,13 +22,13 @@ from medhelm.domain import JURY, Benchmark, Estimate, Model, Rule, Run, RunStatu
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Remark
 from medhelm.errors import ErrorCollector, UserError
+from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.evaluation.session import EvaluationSetup, check_models, open_permitted, with_prices, without_deleted
 from medhelm.extensions.paper.reference_filter.marking import VERSION, MarkingResult, filterable, mark_references
 from medhelm.extensions.paper.reference_filter.report import (
     REFERENCE_VERDICTS,
     FilteredBenchmark,
     FilteredScore,
-    JudgeWork,
     ReferenceMarks,
     ReferenceVerdict,
     ScoreGap,
@@ -49,35 +49,13 @@ BESIDE = "rouge_l"
 """The metric that is shown beside the main one: it compares with the reference directly."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilterResult:
+class FilterResult(NamedTuple):
     """Result of filtering references."""
 
     benchmarks: tuple[FilteredBenchmark, ...]
     """One for each benchmark, in the order asked for."""
-    marking: MarkingResult | None
-    """Result of the marking; None if no judges were used."""
-
-    @property
-    def exit_code(self) -> int:
-        """See `MarkingResult.exit_code`; 0 if no judges were used."""
-        return self.marking.exit_code if self.marking else 0
-
-    @property
-    def messages(self) -> tuple[str, ...]:
-        """Messages for the user, one for each judge that failed permanently."""
-        return self.marking.messages if self.marking else ()
-
-    @property
-    def cost(self) -> dict[str, Any]:
-        """Cost of this execution, for JSON."""
-        marking = self.marking
-        work = [one for own in marking.work.values() for one in own] if marking else []
-        return {
-            "requests_sent": sum(one.requests_sent for one in work),
-            "cost_usd": marking.cost_usd if marking else 0.0,
-            "seconds": marking.seconds if marking else 0.0,
-        }
+    marking: MarkingResult
+    """Result of the marking; without work if no judges were used."""
 
 
 def filter_references(
@@ -101,7 +79,6 @@ def filter_references(
     with errors.collect():
         check_models(judges, setup.settings, setup.environment, setup.store)
     datasets = open_permitted(benchmarks, judges, (), setup, errors)
-    marking: MarkingResult | None = None
     files: list[Path | None]
     if judges:
         place = create(setup.store)
@@ -115,13 +92,12 @@ def filter_references(
             note=note,
             progress=progress,
         )
-        all_marks: Sequence[ReferenceMarks] = marking.marks
-        files = [_write_marks(place, marks, note) for marks in all_marks]
+        files = [_write_marks(place, marks, note) for marks in marking.marks]
     else:
         place = open_store(setup.store)
         datasets = without_deleted(datasets, place)
-        all_marks = _read_marks(place, datasets)
-        files = [marks_file(place, m.benchmark, m.benchmark_digest, m.data_digest) for m in all_marks]
+        marking = MarkingResult(marks=tuple(_read_marks(place, datasets)))
+        files = [marks_file(place, m.benchmark, m.benchmark_digest, m.data_digest) for m in marking.marks]
     found = [
         compare_filtered_scores(
             marks,
@@ -129,11 +105,11 @@ def filter_references(
             store=place,
             rule=rule,
             file=file,
-            work=marking.work[marks.benchmark] if marking else (),
+            work=marking.work.get(marks.benchmark, ()),
         )
-        for dataset, marks, file in zip(datasets, all_marks, files, strict=True)
+        for dataset, marks, file in zip(datasets, marking.marks, files, strict=True)
     ]
-    return FilterResult(benchmarks=tuple(found), marking=marking)
+    return FilterResult(tuple(found), marking)
 
 
 def _write_marks(store: Store, marks: ReferenceMarks, note: Callable[[str], object]) -> Path | None:
@@ -171,7 +147,13 @@ def _read_marks(store: Store, datasets: Sequence[Dataset]) -> list[ReferenceMark
 
 
 def compare_filtered_scores(
-    marks: ReferenceMarks, title: str, *, store: Store, rule: Rule, file: Path | None, work: Sequence[JudgeWork] = ()
+    marks: ReferenceMarks,
+    title: str,
+    *,
+    store: Store,
+    rule: Rule,
+    file: Path | None,
+    work: Sequence[RequestTotals],
 ) -> FilteredBenchmark:
     """Split the scores of the store's finished runs on the marked instances by their marks.
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from medhelm.domain import Benchmark
 from medhelm.domain.text import listed, value_in_words
@@ -411,47 +411,62 @@ def parse_answer(text: str, question: InstrumentCriterion) -> int | None:
     raise ValueError(f"{rule}, is {value_in_words(text)}. Write `{CANNOT_JUDGE}` and why, or leave it empty.")
 
 
-class OfflineAnswers:
-    """Reads the answers about one case, and collects what is wrong with them."""
+class GivenAnswer(NamedTuple):
+    """What a file holds about a question."""
 
-    def __init__(self, case: OfflineCase, problems: list[Problem]) -> None:
-        """`problems`: list that problems are added to."""
-        self.case = case
-        self._questions = {one.name: one for one in case.questions}
-        self._problems = problems
-        self._grades: dict[str, int] = {}
-        self._not_judged: dict[str, str] = {}
+    answer: str
+    """The answer; empty if there is none."""
+    reason: str
+    """Why it cannot be judged; may be empty."""
+    place: str
+    """Place of the answer, for messages."""
+    place_of_reason: str
+    """Place of the reason."""
 
-    def read(self, name: str, answer: str, reason: str, places: tuple[str, str]) -> None:
-        """Read the answer to a question. `places`: of the answer and of the reason, for messages."""
-        reason = reason.strip()
+
+def read_answers(
+    case: OfflineCase,
+    given: Mapping[str, GivenAnswer],
+    problems: list[Problem],
+    *,
+    place: str,
+    source: RatingSource,
+    **more: Any,
+) -> CaseRating | None:
+    """Return the rating of a case; None if nothing was answered.
+
+    Parameters: given, question -> what the file holds; problems, list that what is wrong is added to; place, of the
+    case, for messages; more, other fields of the rating.
+    """
+    grades: dict[str, int] = {}
+    not_judged: dict[str, str] = {}
+    for question in case.questions:
+        one = given.get(question.name)
+        if one is None:
+            continue
+        reason, is_open = one.reason.strip(), not one.answer.strip()
         try:
-            grade = parse_answer(answer, self._questions[name]) if answer.strip() else 0
+            grade = None if is_open else parse_answer(one.answer, question)
         except ValueError as error:
-            self._problems.append(Problem(f"{places[0]}: {error}"))
-            return
-        if not answer.strip() or grade is not None:
+            problems.append(Problem(f"{one.place}: {error}"))
+            continue
+        if is_open or grade is not None:
             if reason:
                 text = f"gives a reason, but the answer is not `{CANNOT_JUDGE}`. Choose that, or write a comment."
-                self._problems.append(Problem(f"{places[1]}: {text}"))
-            elif grade is not None and answer.strip():
-                self._grades[name] = grade
+                problems.append(Problem(f"{one.place_of_reason}: {text}"))
+            elif grade is not None:
+                grades[question.name] = grade
         elif reason:
-            self._not_judged[name] = reason
+            not_judged[question.name] = reason
         else:
-            self._problems.append(Problem(f"{places[1]}: say why this cannot be judged."))
-
-    def rating(self, source: RatingSource, place: str, **more: Any) -> CaseRating | None:
-        """Return the rating; None if nothing was answered. `more`: other fields of the rating."""
-        if self._grades.get(HARM_SEVERITY) == 0:  # the likelihood of no harm is not asked
-            self._grades.pop(HARM_LIKELIHOOD, None)
-            self._not_judged.pop(HARM_LIKELIHOOD, None)
-        rating = CaseRating(grades=self._grades, not_judged=self._not_judged, source=source, **more)
-        self._problems += (
-            Problem(f"{place}: {text}")
-            for text in journal.problems_of(rating, self.case.questions, self.case.texts.completions)
-        )
-        return rating if is_given(rating) else None
+            problems.append(Problem(f"{one.place_of_reason}: say why this cannot be judged."))
+    if grades.get(HARM_SEVERITY) == 0:  # the likelihood of no harm is not asked
+        grades.pop(HARM_LIKELIHOOD, None)
+        not_judged.pop(HARM_LIKELIHOOD, None)
+    rating = CaseRating(grades=grades, not_judged=not_judged, source=source, **more)
+    wrong = journal.problems_of(rating, case.questions, case.texts.completions)
+    problems += (Problem(f"{place}: {text}") for text in wrong)
+    return rating if is_given(rating) else None
 
 
 def is_given(rating: CaseRating) -> bool:

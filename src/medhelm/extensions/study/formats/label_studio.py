@@ -201,16 +201,20 @@ class _AnnotationReader:
                 self._read_result(field, value if isinstance(value, dict) else {})
             except ValueError as error:
                 self._problems.append(Problem(f"{self._task}, {field}: {error}"))
-        reader = exchange.OfflineAnswers(self._case, self._problems)
+        given = {}
         for name, question in self._case.fields.items():
             answer, reason = self._answers.get(name, ""), self._reasons.get(name, "")
-            places = (f"{self._task}, {GRADE}{name}", f"{self._task}, {REASON}{name}")
             # A reason stays in the export after the choice has changed, where the field is hidden.
-            reader.read(question.name, answer, reason if answer == exchange.CANNOT_JUDGE else "", places)
+            reason = reason if answer == exchange.CANNOT_JUDGE else ""
+            places = (f"{self._task}, {GRADE}{name}", f"{self._task}, {REASON}{name}")
+            given[question.name] = exchange.GivenAnswer(answer, reason, *places)
         seconds = annotation.get("lead_time")
-        return reader.rating(
-            RatingSource.LABEL_STUDIO,
-            self._task,
+        return exchange.read_answers(
+            self._case,
+            given,
+            self._problems,
+            place=self._task,
+            source=RatingSource.LABEL_STUDIO,
             comment=self._comment,
             marks=tuple(sorted(self._marks, key=lambda mark: (mark.side, mark.start, mark.end, mark.kind))),
             seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,

@@ -272,13 +272,16 @@ class _RecordsReader:
         self._seen.add(case.number)
         columns, names = self._groups[case.number]
         found: list[Problem] = []
-        reader = exchange.OfflineAnswers(case, found)
+        answers = {}
         for field, question in case.fields.items():
             name = names[field]
             answer = self._answer(_cell(cells, columns.get(name)), question)
             reason = _cell(cells, columns.get(f"{name}_why")) if answer == exchange.CANNOT_JUDGE else ""
-            reader.read(question.name, answer, reason, (name, f"{name}_why"))
-        rating = reader.rating(RatingSource.REDCAP, "the record", comment=_cell(cells, columns.get("comment")))
+            answers[question.name] = exchange.GivenAnswer(answer, reason, name, f"{name}_why")
+        comment = _cell(cells, columns.get("comment"))
+        rating = exchange.read_answers(
+            case, answers, found, place="the record", source=RatingSource.REDCAP, comment=comment
+        )
         self.problems += (Problem(one.text, line) for one in found)
         given = int(revision) if revision.isdigit() else 0
         return ReturnedRating(number=case.number, revision=given, rating=rating) if rating else None

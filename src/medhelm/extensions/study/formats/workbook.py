@@ -182,8 +182,8 @@ class _CaseRows:
     """First cell."""
     texts: dict[tuple[str, int], str] = field(default_factory=dict)
     """Title and number of a part -> text."""
-    answers: dict[str, tuple[str, str, str, str]] = field(default_factory=dict)
-    """Title of a question, or of the comment -> answer and words, and their cells."""
+    answers: dict[str, exchange.GivenAnswer] = field(default_factory=dict)
+    """Name of a question, or title of the comment -> answer and words, and their cells."""
 
 
 def read_workbook(path: Path, open_rater: OpenRater) -> ReturnedFile:
@@ -259,9 +259,11 @@ class _WorkbookReader:
         titles = {str(at): one.name for at, one in enumerate(case.questions, 1)} | {COMMENT.casefold(): COMMENT}
         places = self._place(row, "Your answer"), self._place(row, "Your words")
         if question := titles.get(part.partition(".")[0].casefold()):
-            given = (answer, words, *places)
+            given = exchange.GivenAnswer(answer, words, *places)
             if own.answers.setdefault(question, given)[:2] != given[:2]:
-                text = f"case {case.number} has another answer to `{part}` in {own.answers[question][2]}. Keep one row."
+                text = (
+                    f"case {case.number} has another answer to `{part}` in {own.answers[question].place}. Keep one row."
+                )
                 self.problems.append(Problem(f"{places[0]}: {text}"))
             return
         found = _PART.fullmatch(part)
@@ -274,14 +276,13 @@ class _WorkbookReader:
 
     def _rating(self, case: OfflineCase, own: _CaseRows) -> ReturnedRating | None:
         """Return the rating of a case; None if nothing is filled in."""
-        reader = exchange.OfflineAnswers(case, self.problems)
         misplaced, comment, place, _ = own.answers.pop(COMMENT, ("", "", "", ""))
         if misplaced:
             text = "a comment goes into the column Your words. If the answers have shifted by a row, move them back."
             self.problems.append(Problem(f"{place}: {text}"))
-        for question, (answer, words, *places) in own.answers.items():
-            reader.read(question, answer, words, (places[0], places[1]))
-        rating = reader.rating(RatingSource.WORKBOOK, own.first, comment=comment)
+        rating = exchange.read_answers(
+            case, own.answers, self.problems, place=own.first, source=RatingSource.WORKBOOK, comment=comment
+        )
         if rating is None:
             return None
         digest, revision = self._known.get(str(case.number), ("", ""))

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
@@ -224,7 +224,6 @@ def study_page(visit: Visit) -> Response:
     values = {
         "state": found.state,
         "purpose": study.purpose,
-        "layout": views.layout_of(found, len(visit.happened)),
         "tally": views.tally(found),
         "raters": raters,
         "agreement": views.agreement_view(found),
@@ -270,13 +269,6 @@ def _jury(visit: Visit, names: Sequence[str]) -> list[str]:
 
 _known_verdicts: dict[tuple[str, str, str], list[str]] = {}
 """Study -> what its ratings say of the jury: it takes seconds, and does not change after the close."""
-
-
-def progress_json(visit: Visit) -> Response:
-    """Return the numbers of a study's page, for the script that renews them."""
-    found = progress(visit.store, visit.study)
-    values = {"layout": views.layout_of(found, len(visit.happened)), "values": views.live_values(found)}
-    return JSONResponse(values)
 
 
 def _findings(visit: Visit) -> list[Finding]:
@@ -585,7 +577,6 @@ ROUTES: tuple[tuple[str, str, list[str], Handler], ...] = (
     ("studies", STUDIES, ["GET"], list_page),
     *plan.ROUTES,
     ("study", _STUDY, ["GET"], _handler(study_page)),
-    ("study_progress", f"{_STUDY}/progress", ["GET"], _handler(progress_json)),
     ("study_people", f"{_STUDY}/people", ["POST"], _owners(change_person)),
     ("study_rater", _RATER, ["GET"], _owners(rater_page)),
     ("study_link", f"{_RATER}/link", ["POST"], _owners(make_link)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -57,6 +57,9 @@ _LABELS = {
 }
 """Option of the command line -> what it is on the page."""
 
+_SHARES = ("shared", "repeated")
+"""Options that the page asks for in percent."""
+
 _OPTION = re.compile("|".join(sorted(_LABELS, key=len, reverse=True)))
 
 
@@ -84,14 +87,13 @@ class PlanForm:
         """Note that a field is wrong."""
         self.problems.setdefault(name, []).append(problem)
 
-    def number(self, name: str, *, whole: bool, scale: float = 1.0) -> Any:
+    def number(self, known: Field[Any]) -> Any:
         """Return a number, or the default of the plan if the field is empty; note what is no number.
 
-        Limits come from the options of a plan. `scale`: what the number on the page is of that of the plan, such as
-        100 for a percentage.
+        `known`: the field of `PlanOptions`, whose option has the limits. Shares are in percent on the page.
         """
-        known = next(one for one in fields(PlanOptions) if one.name == name)
-        form, default = option_of(known), known.default
+        name, form, default = known.name, option_of(known), known.default
+        whole, scale = known.type.startswith("int"), 100 if name in _SHARES else 1
         text = self.text(name).strip().removesuffix("%" if scale == 100 else "").rstrip().replace(",", ".")
         if not text:
             return default
@@ -133,8 +135,8 @@ class PlanForm:
 
     def options(self) -> PlanOptions:
         """Return the options of the plan; `problems` then holds what is wrong with single fields."""
-        raters, title = self.raters(), self.text("title").strip()
-        name = self.text("name").strip() or name_of(title)
+        raters = self.raters()
+        name = self.text("name").strip() or name_of(self.text("title").strip())
         if not name:
             self.refuse("title", "Give the study a title.")
         if name in RESERVED:
@@ -144,33 +146,27 @@ class PlanForm:
         if not self.sent.get("benchmarks"):
             self.refuse("benchmarks", "Choose at least one benchmark.")
         is_precise = self.text("size") == "precision"
-        precision = self.number("precision", whole=False) if is_precise else None
-        n_cases = None if is_precise else self.number("n_cases", whole=True)
-        if is_precise and precision is None:
-            n_cases = 1  # one problem is enough
+        given = {one.name: self._value(one) for one in fields(PlanOptions)}
+        if is_precise and given["precision"] is None:
+            given["n_cases"] = 1  # one problem is enough
             if "precision" not in self.problems:
                 self.refuse("precision", "Say how precise the mean of a model must be, such as 0.3.")
-        return PlanOptions(
-            name=name,
-            title=title,
-            owner=self.text("owner").strip(),
-            purpose=self.text("purpose").strip(),
-            benchmarks=tuple(self.sent.get("benchmarks", ())),
-            models=tuple(self.sent.get("models", ())),
-            raters=tuple(one for one in raters if not one.is_adjudicator),
-            adjudicators=tuple(one for one in raters if one.is_adjudicator),
-            instrument=self.text("instrument") or RUBRIC,
-            n_cases=n_cases,
-            precision=precision,
-            shared=self.number("shared", whole=False, scale=100),
-            raters_per_shared_case=self.number("raters_per_shared_case", whole=True),
-            repeated=self.number("repeated", whole=False, scale=100),
-            n_calibration=self.number("n_calibration", whole=True),
-            show_reference=self.has("show_reference", "yes"),
-            asks_harm=self.has("asks_harm", "yes"),
-            exclude_flagged=self.has("exclude_flagged", "yes"),
-            seed=self.number("seed", whole=True),
-        )
+        people = {
+            "raters": tuple(one for one in raters if not one.is_adjudicator),
+            "adjudicators": tuple(one for one in raters if one.is_adjudicator),
+        }
+        return PlanOptions(**{**given, **people, "name": name, "instrument": given["instrument"] or RUBRIC})
+
+    def _value(self, one: Field[Any]) -> Any:
+        """Return what the form says of an option of a plan."""
+        if one.type == "str":
+            return self.text(one.name).strip()
+        if one.type == "bool":
+            return self.has(one.name, "yes")
+        if one.type.startswith("tuple"):
+            return tuple(self.sent.get(one.name, ()))
+        is_left = one.name == ("n_cases" if self.text("size") == "precision" else "precision")
+        return None if is_left else self.number(one)
 
     def sort_in(self, message: str) -> None:
         """Note the problems of a plan, each beside its field and in the words of the page.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -176,36 +175,6 @@ def notices(one: RaterProgress) -> Iterable[str]:
     if one.repeats.n and one.repeats.near is not None:
         near = percent(one.repeats.near.value)
         yield f"{plural(one.repeats.n, 'case')} rated twice: {near} of the grades within a point."
-
-
-def live_values(found: StudyProgress) -> dict[str, object]:
-    """Return key -> what the page shows there, for the script that renews the page."""
-    values: dict[str, object] = {}
-    for figure in tally(found):
-        key = str(figure["key"])
-        if figure["total"] is None:
-            values[key] = figure["value"]
-        else:
-            values |= {key: _of(found.n_complete, found.n_cases), f"{key}.n": found.n_complete}
-    names = Names(study=found.study, is_owner=False, titles={})
-    for one in found.raters:
-        row = rater_row(one, names)
-        key = f"rater.{one.rater}"
-        values |= {key: _of(one.n_complete, one.n_cases), f"{key}.n": one.n_complete}
-        values |= {f"{key}.time": row["time"], f"{key}.cannot": row["cannot"]}
-    return values
-
-
-def _of(n: int, total: int) -> str:
-    return f"{n:,} of {total:,}"
-
-
-def layout_of(found: StudyProgress, n_events: int) -> str:
-    """Return a short text that changes when the page of a study has other rows or sentences."""
-    rows = [tuple(notices(one)) for one in found.raters]
-    n_agreed, figures = [one.n for one in found.agreement], [one["note"] for one in tally(found)]
-    parts = (found.state, n_events, rows, found.disagreements, n_agreed, figures, found.deviations)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 # --- agreement and differences ----------------------------------------------------------------------------------------

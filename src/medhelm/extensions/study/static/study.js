@@ -23,14 +23,21 @@
 
   if (!live) { return; }
 
+  // The words of a page without the texts that are renewed in place.
+  function rest(page) {
+    var main = page.querySelector('main').cloneNode(true);
+    main.querySelectorAll('[data-live], [role=status]').forEach(function (one) { one.textContent = ''; });
+    return main.textContent.replace(/\s+/g, ' ');
+  }
+
   // Only texts and bars change, so that the focus and the selection stay. New rows need the whole page.
-  function show(found) {
+  function show(page) {
+    live.querySelector('.changed').hidden = rest(page) === rest(document);
     document.querySelectorAll('[data-live]').forEach(function (one) {
-      var value = found.values[one.getAttribute('data-live')];
-      if (value === undefined) { return; }
-      if (one.nodeName === 'PROGRESS') { one.value = value; } else if (one.textContent !== value) { one.textContent = value; }
+      var now = page.querySelector('[data-live="' + one.getAttribute('data-live') + '"]');
+      if (!now) { return; }
+      if (one.nodeName === 'PROGRESS') { one.value = now.value; } else if (one.textContent !== now.textContent) { one.textContent = now.textContent; }
     });
-    live.querySelector('.changed').hidden = found.layout === live.getAttribute('data-live-layout');
   }
 
   function later() {
@@ -40,11 +47,11 @@
 
   function ask() {
     var request = new XMLHttpRequest();
-    request.open('GET', live.getAttribute('data-live-address'));
-    request.responseType = 'json';
+    request.open('GET', location.pathname);
+    request.responseType = 'document';
     request.timeout = PERIOD_MS;
     request.onload = function () {
-      lost = request.status === 200 && request.response ? 0 : lost + 1;
+      lost = request.status === 200 && request.response && request.response.getElementById('live') ? 0 : lost + 1;
       if (!lost) { show(request.response); }
       later();
     };
