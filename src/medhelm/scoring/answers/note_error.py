@@ -228,10 +228,9 @@ _BAD_NOTE = lazy_regex(
 _REPAIRS = lazy_regex(
     r"\b(?:should|must|needs?\sto|ought\sto)\b|\b(?:replaced?|changed?|revised?|corrected)\b|\binstead\sof\b"
     r"|\bwould\sbe\scorrect\b|^\W*the\s(?:correct|right|appropriate)\s\w+(?:\s\w+)?\s(?:is|would\sbe|should\sbe)\b"
-    r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b|^\W*correct(?:ions?\b|\sversion\sof\b)"
-    r"|\b(?:correct(?:ing)?|rewrite|edit|substitute|fix|amend|modify|revise|update)\s(?:[\w-]+\s){0,6}?sentence\b"
-    r"|\bwould\sbe\scorrect\b|^\W*the\s(?:correct|right|appropriate)\s\w+(?:\s\w+)?\s(?:is|would\sbe|should\sbe)\b"
-    r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b|^\W*(?:corrections?\b|correct\s(?:version\sof\s)?(?:the\s)?sentence\b)",
+    r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b"
+    r"|^\W*correct(?:ions?\b|\sversion\sof\b|\s(?:the\s)?sentence\b)"
+    r"|\b(?:correct(?:ing)?|rewrite|edit|substitute|fix|amend|modify|revise|update)\s(?:[\w-]+\s){0,6}?sentence\b",
     re.IGNORECASE,
 )
 _EXCEPTS = lazy_regex(rf"\W*{_EXCEPT_FOR}\b", re.IGNORECASE)
