@@ -42,7 +42,6 @@ SLOW = {
     "models/providers/test_vendors",  # every error of every vendor
     *("scoring/sql", "scoring/metrics/test_sql"),  # processes
     *(
-        "scoring/answers/test_choice_kinds",
         "scoring/metrics/test_all_metrics",
         "scoring/test_wordings",
     ),  # long completions

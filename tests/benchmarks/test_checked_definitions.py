@@ -14,16 +14,16 @@ from medhelm.benchmarks import definition
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.definition import CHECKED, FILE_NAME, HOOKS, LIBRARY, find_checked, read_definition
 from medhelm.scoring.metrics import METRIC_NAMES
+from tests.support.benchmarks.library import SHIPPED
+from tests.support.cases import table
 from tools.checked_definitions import content
-
-NAMES = sorted(file.parent.name for file in LIBRARY.glob(f"*/{FILE_NAME}"))
 
 
 def test_the_file_is_up_to_date() -> None:
     assert CHECKED.read_text(encoding="utf-8") == content(), "run: make reference"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@table("name", SHIPPED)
 def test_a_checked_benchmark_is_the_one_that_is_read(name: str) -> None:
     checked, read = find_checked(name), read_definition(LIBRARY / name, metrics=METRIC_NAMES)
     assert checked is not None

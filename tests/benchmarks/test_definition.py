@@ -15,6 +15,7 @@ from medhelm.errors import ConfigError
 from medhelm.io.plugins import find_document
 from medhelm.io.strict_yaml import load_yaml
 from tests.support.benchmarks.definitions import METRICS, Make
+from tests.support.cases import table
 
 SHA = "7da4b1397418b4bd15074066ea6a377ac44a599794a959cd8ebc76937ea597e6"
 REVISION = "ef3c9da03fc17f46fbd95ce860e0a55c51ed3606"
@@ -279,7 +280,7 @@ def test_reading_runs_no_code(make: Make, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("file", sorted(LIBRARY.glob("*/benchmark.yaml")), ids=lambda file: file.parent.name)
+@table("file", sorted(LIBRARY.glob("*/benchmark.yaml")))
 def test_the_schema_for_editors_accepts_every_definition(file: Path) -> None:
     schema = json.loads(find_document("benchmark.schema.json").read_text(encoding="utf-8"))
     validator = jsonschema.Draft202012Validator(schema)

@@ -45,22 +45,15 @@ def foreign(tmp_path: Path) -> Benchmark:
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        ("benchmarks", "check", "FOLDER", "--tier", "sample"),
-        ("benchmarks", "preview", "FOLDER", "--tier", "sample"),
-        ("benchmarks", "instances", "FOLDER", "--tier", "sample"),
-        ("plan", "FOLDER", "--tier", "sample", "--model", "baseline/majority"),
-        ("run", "FOLDER", "--tier", "sample", "--model", "baseline/majority"),
-    ],
-    ids=lambda command: " ".join(command[:2]),
+    "words", [("benchmarks", "check"), ("run", "--model", "baseline/majority")], ids=lambda words: words[0]
 )
 @pytest.mark.usefixtures("config")
 def test_code_of_a_folder_runs_after_consent_only(
-    medhelm: Medhelm, foreign: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    medhelm: Medhelm, foreign: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
+    """All commands read rows in one way: here is one that only reads them, and one that sends them."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-hunter2")
-    words = [str(foreign.folder) if word == "FOLDER" else word for word in command]
+    words = (*words, str(foreign.folder), "--tier", "sample")
     refused = medhelm(*words, "--store", tmp_path / "store")
     assert_refused(refused, f"{foreign.folder / 'hooks.py'} is code", f"--trust {foreign.folder}")
     assert not (tmp_path / "trace").exists()

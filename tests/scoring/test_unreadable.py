@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.domain import Completion, Failure, Instance, Reference
+from medhelm.domain import Completion, Failure, Instance
 from medhelm.errors import UserError
 from medhelm.io.plugins import Plugin
 from medhelm.scoring.metric import AnswerReader, Metric, accept_metric, apply, is_unreadable
@@ -21,11 +21,11 @@ SCORES_ANY_TEXT = {
 
 CHOICE = choice(1, "Warfarin", "Aspirin")
 NUMBER = open_question("22.9")
-POINTS = replace(NUMBER, references=(Reference("3"),), metadata={"Calculator ID": "4", "Category": "risk"})
+POINTS = open_question("3", **{"Calculator ID": "4", "Category": "risk"})
 NOTE = open_question("3 Give insulin.")
 LABELS = open_question("asthma, copd")
 CODES = open_question("I10, E53.8")
-QUERY = Instance(id="1", fields={}, references=(Reference("select 1"),), metadata={"database": "missing.sqlite"})
+QUERY = open_question("select 1", database="missing.sqlite")
 
 PROSE = "Both are interesting, and more tests would help."
 

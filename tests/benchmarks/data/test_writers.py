@@ -92,7 +92,7 @@ def test_every_format_that_is_read_can_be_written() -> None:
 def test_written_files_are_read_again(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
     folder = tmp_path_factory.mktemp("files")
 
-    @settings(deadline=None, max_examples=10)
+    @settings(max_examples=10)
     @given(content=ROUND_TRIPS[kind])
     def check(content: list[Row]) -> None:
         if kind != "xlsx" or not_blank(content):
@@ -101,18 +101,20 @@ def test_written_files_are_read_again(tmp_path_factory: pytest.TempPathFactory, 
     check()
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow", "feather"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("INFINITY", " infinity", "epoch", "2020-1-1", "2020-01-01 ", "12:30", "2020-01-01T1:2:3"),
-        *("2020-01-01", "2020-01-01T00:00:00", "12:30:00", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"),
-    ],
+NEARLY_DATES = (
+    *("INFINITY", " infinity", "epoch", "2020-1-1", "2020-01-01 ", "12:30", "2020-01-01T1:2:3"),
+    *("2020-01-01", "2020-01-01T00:00:00", "12:30:00", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"),
 )
-def test_texts_that_the_database_takes_for_dates_stay_what_they_are(tmp_path: Path, kind: str, text: str) -> None:
-    for beside in (text, "2020-01-01", [text], {"a": text, "b": "2020-01-01"}):
-        content: list[Row] = [{"text": one, "beside": beside} for one in (text, "2021-01-01")]
-        assert there_and_back(tmp_path, kind, content) == content
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_texts_that_the_database_takes_for_dates_stay_what_they_are(tmp_path: Path, kind: str) -> None:
+    """Each in a column of its own, alone and beside a real date; in a list and in an object."""
+    columns = {f"{n}": text for n, text in enumerate(NEARLY_DATES)}
+    nested: Row = {f"list {n}": [text] for n, text in enumerate(NEARLY_DATES)}
+    nested |= {f"object {n}": {"a": text, "b": "2020-01-01"} for n, text in enumerate(NEARLY_DATES)}
+    content: list[Row] = [{**columns, **nested}, {**dict.fromkeys(columns, "2021-01-01"), **nested}]
+    assert there_and_back(tmp_path, kind, content) == content
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "feather"])

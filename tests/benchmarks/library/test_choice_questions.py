@@ -58,7 +58,10 @@ def drawn(size: int, pool: int) -> list[int]:
     return [int(i) for i in np.random.RandomState(0).choice(pool, size, replace=False)]
 
 
-@pytest.mark.parametrize("name", ["medcalc_bench", "head_qa", "med_qa", "med_mcqa", "medhallu"])
+LARGER = ("medcalc_bench", "head_qa", "med_qa", "med_mcqa")
+
+
+@pytest.mark.parametrize("name", ["medhallu", *(pytest.param(name, marks=pytest.mark.long) for name in LARGER)])
 def test_the_default_draw_is_that_of_the_published_scores(data_dir: Path, name: str) -> None:
     everything = [instance.id for instance in real(name, "all", data_dir)]
     expected = [everything[i] for i in drawn(1000, len(everything))]

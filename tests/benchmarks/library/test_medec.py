@@ -38,10 +38,12 @@ def test_most_real_cases_occur_twice(notes: list[Instance]) -> None:
     [
         (lambda note: note.expected, 597, 597, 597, 286),
         (lambda note: "error", 311, 0, 311, 0),
-        (lambda note: "", 0, 0, 311, 0),
-        (lambda note: "CORRECT", 286, 286, 286, 286),
-        (lambda note: f"<think>CORRECT?</think>\n{note.expected}", 597, 597, 311, 0),
-        (lambda note: note.fields["note"], 0, 0, 311, 0),
+        pytest.param(lambda note: "", 0, 0, 311, 0, marks=pytest.mark.long),
+        pytest.param(lambda note: "CORRECT", 286, 286, 286, 286, marks=pytest.mark.long),
+        pytest.param(
+            lambda note: f"<think>CORRECT?</think>\n{note.expected}", 597, 597, 311, 0, marks=pytest.mark.long
+        ),
+        pytest.param(lambda note: note.fields["note"], 0, 0, 311, 0, marks=pytest.mark.long),
     ],
     ids=["gold", "error", "blank", "correct", "reasoning", "echo"],
 )

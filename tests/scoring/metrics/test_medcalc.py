@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medhelm.domain import Instance, Reference
+from medhelm.domain import Instance
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRICS
+from tests.support.benchmarks.questions import open_question
 from tests.support.cases import table
 
 METRIC = METRICS["medcalc_accuracy"]
@@ -50,7 +51,11 @@ def instance(
     reference: str, low: str = "", high: str = "", *, calculator: str = "6", category: str = "physical"
 ) -> Instance:
     metadata = {"Category": category, "Calculator ID": calculator, "Lower Limit": low, "Upper Limit": high}
-    return Instance(id="1", fields={}, references=(Reference(reference),), metadata=metadata)
+    return open_question(reference, **metadata)
+
+
+def of_row(row: dict[str, str]) -> Instance:
+    return open_question(row["Ground Truth Answer"], **row)
 
 
 @table(("category", "reference", "low", "high", "right", "wrong"), MEDCALC)
@@ -89,7 +94,7 @@ def test_a_wrong_answer_is_explained() -> None:
 @table(
     ("asked", "words"),
     [
-        (Instance(id="1", fields={}, references=(Reference("4"),)), "column `Calculator ID` is missing"),
+        (open_question("4"), "column `Calculator ID` is missing"),
         (instance("4", calculator="999"), "Calculator ID 999 is unknown"),
         (instance("4", "low", "5"), "`Lower Limit` is 'low'"),
         (instance("4", "3", "nan"), "`Upper Limit` is 'nan'"),
@@ -109,9 +114,7 @@ def rows(data_dir: Path) -> list[dict[str, str]]:
 
 def test_every_reference_of_the_real_data_is_right(rows: list[dict[str, str]]) -> None:
     """By the corrected rule all are; by the published one two categories never score, which is its ceiling."""
-    asked = [
-        Instance(id="1", fields={}, references=(Reference(row["Ground Truth Answer"]),), metadata=row) for row in rows
-    ]
+    asked = [of_row(row) for row in rows]
     assert len(asked) == 1047
     assert all(METRIC.corrected(one.expected, one) == 1 for one in asked)
     by_published = [METRIC.function("published")(one.expected, one) for one in asked]
@@ -126,6 +129,5 @@ def test_another_reference_of_the_real_data_is_rarely_right(rows: list[dict[str,
     """Each answer against the question of another calculator: the limits do exclude."""
     right = 0.0
     for n, row in enumerate(rows):
-        one = Instance(id="1", fields={}, references=(Reference(row["Ground Truth Answer"]),), metadata=row)
-        right += METRIC.corrected(rows[(n + 500) % len(rows)]["Ground Truth Answer"], one)
+        right += METRIC.corrected(rows[(n + 500) % len(rows)]["Ground Truth Answer"], of_row(row))
     assert right < 0.05 * len(rows)

@@ -30,13 +30,14 @@ words_with_endings = st.builds(
 )
 
 
-@settings(deadline=None)
-@given(st.one_of(lower_case_words, words_with_endings))
+@settings(max_examples=200)
+@given(st.one_of(lower_case_words, words_with_endings, st.sampled_from(DEPARTURES.split())))
 def test_it_is_the_stem_of_nltk(word: str) -> None:
     porter = pytest.importorskip("nltk.stem.porter", reason="nltk comes with rouge-score, of the group dev")
     assert stem(word) == porter.PorterStemmer().stem(word)
 
 
+@pytest.mark.long
 def test_it_is_the_stem_of_nltk_for_every_word_of_real_notes(data_dir: Path) -> None:
     porter = pytest.importorskip("nltk.stem.porter", reason="nltk comes with rouge-score, of the group dev")
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in data_dir.glob("mtsamples_*/*/*.txt")]
@@ -44,6 +45,5 @@ def test_it_is_the_stem_of_nltk_for_every_word_of_real_notes(data_dir: Path) -> 
         texts += [row["src"] + row["tgt"] for row in json.loads(path.read_text(encoding="utf-8"))["data"]]
     vocabulary = {word for text in texts for word in re.findall("[a-z0-9]+", text.lower())}
     assert len(vocabulary) > 20_000
-    vocabulary.update(DEPARTURES.split())
     theirs = porter.PorterStemmer()
     assert {word: stem(word) for word in vocabulary} == {word: theirs.stem(word) for word in vocabulary}

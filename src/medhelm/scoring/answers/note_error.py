@@ -21,6 +21,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from medhelm.io.plugins import lazy_regex
+from medhelm.scoring.answers.number import ONES
 from medhelm.scoring.answers.text import before_next_task, clean_text
 
 
@@ -163,10 +164,7 @@ _OPEN = lazy_regex(
     r"|\b(?:may|might|could)\s(?:be|have|contain|seem|look)\b|\bat\sfirst\b|\blook(?:ing)?\sfor\b",
     re.IGNORECASE,
 )
-_DIGIT_WORDS = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
-)
+_DIGIT_WORDS = (*ONES, "twenty")
 _NUMBER_WORD = lazy_regex(rf"\b(sentence\s)({'|'.join(_DIGIT_WORDS)})\b", re.IGNORECASE)
 _IDS = lazy_regex(
     rf"\b(?:{_SENTENCE})(?:{_LINK}|s?\s)\(?(?P<first>\d{{1,3}})\b\)?(?![./]\d)"
