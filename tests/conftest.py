@@ -46,7 +46,7 @@ SLOW = {
         "scoring/test_wordings",
     ),  # long completions
     *("scoring/jury/test_planted_verdicts", "scoring/jury/test_prompt_injection"),
-    *("scoring/metrics/test_porter_stemmer", "scoring/metrics/test_rouge"),
+    "scoring/metrics/test_rouge",
 }
 """Folders and modules within them that take more than a second or two."""
 
