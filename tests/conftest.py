@@ -42,12 +42,11 @@ SLOW = {
     "models/providers/test_vendors",  # every error of every vendor
     *("scoring/sql", "scoring/metrics/test_sql"),  # processes
     *(
-        "scoring/answers/test_choice_kinds",
         "scoring/metrics/test_all_metrics",
         "scoring/test_wordings",
     ),  # long completions
     *("scoring/jury/test_planted_verdicts", "scoring/jury/test_prompt_injection"),
-    *("scoring/metrics/test_porter_stemmer", "scoring/metrics/test_rouge"),
+    "scoring/metrics/test_rouge",
 }
 """Folders and modules within them that take more than a second or two."""
 

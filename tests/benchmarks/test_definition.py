@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from medhelm.benchmarks.definition import LIBRARY, definition_file, missing_columns_error, read_definition
+from medhelm.benchmarks import definition
+from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.benchmarks.definition import (
+    CHECKED,
+    FILE_NAME,
+    HOOKS,
+    LIBRARY,
+    definition_file,
+    find_checked,
+    missing_columns_error,
+    read_definition,
+)
 from medhelm.domain import AnswerField, Benchmark, SampleRule, Source, Taxonomy
 from medhelm.errors import ConfigError
 from medhelm.io.plugins import find_document
 from medhelm.io.strict_yaml import load_yaml
+from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.definitions import METRICS, Make
+from tests.support.benchmarks.library import SHIPPED
+from tests.support.cases import table
+from tools.checked_definitions import content
 
 SHA = "7da4b1397418b4bd15074066ea6a377ac44a599794a959cd8ebc76937ea597e6"
 REVISION = "ef3c9da03fc17f46fbd95ce860e0a55c51ed3606"
@@ -279,7 +298,7 @@ def test_reading_runs_no_code(make: Make, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("file", sorted(LIBRARY.glob("*/benchmark.yaml")), ids=lambda file: file.parent.name)
+@table("file", sorted(LIBRARY.glob("*/benchmark.yaml")))
 def test_the_schema_for_editors_accepts_every_definition(file: Path) -> None:
     schema = json.loads(find_document("benchmark.schema.json").read_text(encoding="utf-8"))
     validator = jsonschema.Draft202012Validator(schema)
@@ -298,3 +317,54 @@ def test_each_missing_option_is_suggested_its_own_column(make: Make) -> None:
     missing = {f"option_{letter}": "choices" for letter in "abcd"}
     text = str(missing_columns_error(make(), missing, ["Option A", "Option B", "Option C", "Option D"], "x.csv"))
     assert [f"such as `option_{letter}: Option {letter.upper()}`" in text for letter in "abcd"] == [True] * 4
+
+
+# --- definitions that were checked in advance -------------------------------------------------------------------------
+
+
+def test_the_file_is_up_to_date() -> None:
+    assert CHECKED.read_text(encoding="utf-8") == content(), "run: make reference"
+
+
+@table("name", SHIPPED)
+def test_a_checked_benchmark_is_the_one_that_is_read(name: str) -> None:
+    checked, read = find_checked(name), read_definition(LIBRARY / name, metrics=METRIC_NAMES)
+    assert checked is not None
+    assert checked == read
+    assert list(checked.source.files) == list(read.source.files)  # their order counts
+
+
+@pytest.fixture
+def changeable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the folder of a built-in benchmark, in a library of its own."""
+    folder = tmp_path / "head_qa"
+    shutil.copytree(LIBRARY / folder.name, folder)
+    monkeypatch.setattr(definition, "LIBRARY", tmp_path)
+    monkeypatch.setattr("medhelm.benchmarks.catalog.LIBRARY", tmp_path)
+    find_checked.cache_clear()
+    yield folder
+    find_checked.cache_clear()
+
+
+@pytest.mark.parametrize("file", [FILE_NAME, HOOKS])
+def test_a_changed_definition_is_read_again(changeable: Path, file: str) -> None:
+    assert find_checked(changeable.name) is not None
+    find_checked.cache_clear()
+    with (changeable / file).open("a", encoding="utf-8") as out:
+        out.write("\n# changed\n")
+    assert find_checked(changeable.name) is None
+    (changeable / FILE_NAME).write_text(
+        (changeable / FILE_NAME).read_text(encoding="utf-8").replace("max_tokens: ", "max_tokens: 1"), encoding="utf-8"
+    )
+    (read,) = load_benchmarks([changeable.name], metrics=METRIC_NAMES)
+    shipped = read_definition(LIBRARY / changeable.name, metrics=METRIC_NAMES)
+    assert read.max_tokens == int(f"1{shipped.max_tokens}")
+
+
+def test_a_built_in_benchmark_needs_neither_pydantic_nor_yaml() -> None:
+    code = (
+        "import sys; from medhelm.benchmarks.catalog import load_benchmarks; "
+        "load_benchmarks(['head_qa', 'healthbench'], metrics=()); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"pydantic", "yaml"}.isdisjoint(done.stdout.split())

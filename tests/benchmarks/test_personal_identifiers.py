@@ -13,6 +13,7 @@ from medhelm.errors import MissingError, UserError
 from tests.support.cli import Medhelm
 
 pytestmark = [
+    pytest.mark.long,  # importing Presidio and spaCy takes ten seconds
     pytest.mark.skipif(find_spec("presidio_analyzer") is None, reason="spaCy and Presidio are in the dev group only"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
@@ -31,7 +32,6 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-@pytest.mark.long
 def test_names_without_a_title_are_found(pipeline: str) -> None:
     search = presidio_search(pipeline)
     text = "Maria Gomez of Springfield came two days ago. Her card is 4012888888881881."

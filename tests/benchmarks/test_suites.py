@@ -1,19 +1,33 @@
-"""Suites by name, by group and from files; what is wrong with a file is said all at once."""
+"""The suite of 37 benchmarks, and suites by name, by group and from files; all that is wrong with a file."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from medhelm.benchmarks.suites import find_suite, load_suite
+from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain.benchmark import Suite, SuiteEntry
 from medhelm.errors import ConfigError, UserError
+from tests.support.benchmarks.library import SHIPPED
 
 OTHERS = [
     SuiteEntry(name="sepsis_qa", title="Sepsis QA", category="clinical_decision_support", subcategory="our_wards"),
     SuiteEntry(name="unplaced", title="Unplaced", category="", subcategory=""),
 ]
+
+
+def test_the_suite_is_complete_and_every_benchmark_has_its_place() -> None:
+    suite, paper = load_suite(), [entry for entry in load_suite() if entry.in_paper]
+    assert len(suite) == len({entry.name for entry in suite}) == len({entry.title for entry in suite}) == 37
+    assert set(SHIPPED) == {*(entry.name for entry in suite), "adversemed_500", "healthbench"}
+    assert [entry.name for entry in suite if entry not in paper] == ["med_qa", "med_mcqa"]
+    assert Counter(entry.access for entry in paper) == {"public": 14, "gated": 7, "private": 14}
+    assert list(Counter(entry.category for entry in paper).values()) == [10, 6, 8, 6, 5]
+    places = {(category.id, sub.id) for category in load_taxonomy() for sub in category.subcategories}
+    assert {(entry.category, entry.subcategory) for entry in suite} == places
 
 
 def weights_of(suite: Suite) -> dict[str, float]:

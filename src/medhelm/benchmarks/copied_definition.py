@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from medhelm.benchmarks.definition import FILE_NAME, HOOKS, SAMPLE_ROWS
+from medhelm.benchmarks.definition import FIELD_OF_KEY, FILE_NAME, HOOKS, SAMPLE_ROWS
 from medhelm.benchmarks.new_benchmark import title_of
 from medhelm.domain import AnswerField, Benchmark, Criterion, Rubric, SampleRule, Source
 from medhelm.domain.benchmark import VERY_POOR
@@ -22,6 +22,8 @@ from medhelm.errors import UserError
 from medhelm.io.folders import atomic_folder, output_errors
 
 _COPIED = (HOOKS, SAMPLE_ROWS)
+_OF_PUBLISHED_BENCHMARK = ("aliases", "citation", "license", "helm", "samples", "rules")
+"""Keys of a definition that describe the published benchmark."""
 _OF_PUBLISHED_DATA = ("location", "revision", "expected_count", "note", "files", "scoring_files")
 """Fields of a source that describe the published files."""
 
@@ -51,39 +53,29 @@ def benchmark_like(name: str, benchmark: Benchmark, folder: Path) -> tuple[Path,
 
 def definition_of(benchmark: Benchmark, name: str) -> dict[str, Any]:
     """Return the definition of a benchmark like another one, for data of the user's own, as keys and values of YAML."""
-    title = title_of(name)
-    content = {
+    from medhelm.benchmarks.schema import DefinitionShape  # lazy, as in `read_definition`
+
+    special = {
         "name": name,
-        "title": title,
-        "description": benchmark.description,
+        "title": title_of(name),
         "taxonomy": _given(benchmark.taxonomy),
         "access": "private",
         "source": _source(benchmark.source, name),
-        "columns": dict(benchmark.columns),
-        "id": list(benchmark.id_columns),
-        "cluster": benchmark.cluster_column,
-        "group": benchmark.group_column,
-        "require": list(benchmark.required_columns),
-        "drop_duplicates": benchmark.drop_duplicates,
         "choices": _choices(benchmark),
-        "positive": benchmark.positive,
         "slices": [
             {"column": one.column, "bands": list(one.bands)} if one.bands else one.column for one in benchmark.slices
         ],
-        "forbidden_perturbations": dict(benchmark.forbidden_perturbations),
         "answer": _given(benchmark.answer, AnswerField(column="")),
-        "metadata": list(benchmark.metadata_columns),
         "sample": _given(SampleRule(size=benchmark.sample.size), SampleRule()),
-        "system": benchmark.system,
-        "prompt": benchmark.prompt,
-        "conversation": benchmark.conversation_column,
-        "shorten": benchmark.shorten,
-        "stop": list(benchmark.stop),
-        "max_tokens": benchmark.max_tokens,
-        "metrics": list(benchmark.metrics),
         "rubric": _rubric(benchmark) if benchmark.rubric else None,
+        **dict.fromkeys(_OF_PUBLISHED_BENCHMARK),
     }
-    return {key: value for key, value in content.items() if value}
+    content = {}
+    for key in DefinitionShape.model_fields:
+        value = special[key] if key in special else getattr(benchmark, FIELD_OF_KEY.get(key, key))
+        if value:
+            content[key] = list(value) if isinstance(value, tuple) else value
+    return content
 
 
 def _given(shape: Any, usual: Any = None) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from medhelm.domain.text import plural, value_in_words
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
 
 if TYPE_CHECKING:
-    from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, SampleShape
+    from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape
     from medhelm.io.strict_yaml import KeyPath, YamlDocument
 
 
@@ -66,6 +66,16 @@ HELM_MARK = "dataset_file"
 
 TEMPLATES = ("prompt", "system", "rubric.question")
 """Keys of a definition that hold templates."""
+
+FIELD_OF_KEY: Mapping[str, str] = {
+    "id": "id_columns",
+    "cluster": "cluster_column",
+    "group": "group_column",
+    "metadata": "metadata_columns",
+    "require": "required_columns",
+    "conversation": "conversation_column",
+}
+"""Key of a definition -> field of `Benchmark` with another name."""
 
 _FIXED_COLUMNS: Mapping[str, tuple[str, ...]] = {"text": ("name", "text"), "docx": ("text", "red"), "lines": ("line",)}
 """Kinds of data with fixed columns."""
@@ -338,7 +348,6 @@ def _placeholder_problems(document: YamlDocument, key: str, name: str, *, has_ho
 
 def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
     """Convert the shape of a file to a benchmark."""
-    source = shape.source
     choices = shape.choices
     standard, extended, rubric, extended_rubric = shape, None, None, None
     if shape.rubric:
@@ -348,48 +357,39 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         assert standard.rubric is not None, "the definition has a rubric"
         rubric = build_rubric(standard.rubric, STANDARD if extended else "")
         extended_rubric = build_rubric(extended.rubric, EXTENDED) if extended and extended.rubric else None
+    content = shape.model_dump(exclude_none=True, exclude={"helm", "choices", "rubric"})
+    return _from_content(
+        {"prompt": "", "answer": {"column": ""}}
+        | {FIELD_OF_KEY.get(key, key): value for key, value in content.items()}
+        | {
+            "description": shape.description.strip(),
+            "choices": _choice_texts(choices),
+            "choice_columns": tuple(choices.columns or ()) if choices else (),
+            "choice_labels": choices.labels if choices else "letters",
+            "criteria_column": (shape.rubric.criteria_column or "") if shape.rubric else "",
+            "rubric": rubric,
+            "extended_rubric": extended_rubric,
+            "digest": _digest(standard, folder / HOOKS),
+            "extended_digest": _digest(extended, folder / HOOKS) if extended else "",
+        },
+        folder,
+    )
+
+
+def _from_content(content: Mapping[str, Any], folder: Path) -> Benchmark:
+    """Build a benchmark from its fields, whose parts are mappings and lists except for rubrics."""
     return Benchmark(
-        name=shape.name,
-        title=shape.title,
-        description=shape.description.strip(),
-        taxonomy=Taxonomy(
-            category=shape.taxonomy.category, subcategory=shape.taxonomy.subcategory, task=shape.taxonomy.task
-        ),
-        access=shape.access,
-        source=Source(**source.model_dump()),
-        prompt=shape.prompt or "",
-        answer=AnswerField(**shape.answer.model_dump()) if shape.answer else AnswerField(column=""),
-        metrics=tuple(shape.metrics),
-        max_tokens=shape.max_tokens,
-        shorten=shape.shorten,
-        aliases=tuple(shape.aliases),
-        system=shape.system,
-        columns=dict(shape.columns),
-        id_columns=tuple(shape.id),
-        cluster_column=shape.cluster,
-        group_column=shape.group,
-        choices=_choice_texts(choices),
-        positive=shape.positive,
-        forbidden_perturbations=dict(shape.forbidden_perturbations),
-        choice_columns=tuple(choices.columns or ()) if choices else (),
-        choice_labels=choices.labels if choices else "letters",
-        metadata_columns=tuple(shape.metadata),
-        slices=tuple(SliceColumn(column=one.column, bands=tuple(one.bands)) for one in shape.slices),
-        required_columns=tuple(shape.require),
-        drop_duplicates=shape.drop_duplicates,
-        sample=_sample(shape.sample),
-        samples={name: _sample(sample) for name, sample in shape.samples.items()},
-        citation=shape.citation,
-        license=shape.license,
-        stop=tuple(shape.stop),
-        rubric=rubric,
-        extended_rubric=extended_rubric,
-        criteria_column=(shape.rubric.criteria_column or "") if shape.rubric else "",
-        conversation_column=shape.conversation or "",
-        rules=RuleDescription(**shape.rules.model_dump()) if shape.rules else RuleDescription(),
+        **_tuples(content)
+        | {
+            "taxonomy": Taxonomy(**content["taxonomy"]),
+            "source": Source(**content["source"]),
+            "answer": AnswerField(**content["answer"]),
+            "sample": SampleRule(**content.get("sample", {})),
+            "samples": {key: SampleRule(**sample) for key, sample in content.get("samples", {}).items()},
+            "slices": tuple(SliceColumn(**_tuples(one)) for one in content.get("slices", ())),
+            "rules": RuleDescription(**content.get("rules", {})),
+        },
         folder=folder,
-        digest=_digest(standard, folder / HOOKS),
-        extended_digest=_digest(extended, folder / HOOKS) if extended else "",
     )
 
 
@@ -400,18 +400,6 @@ def _choice_texts(choices: ChoicesShape | None) -> tuple[str, ...]:
     if choices.columns and choices.missing:
         return (choices.missing,) * len(choices.columns)
     return tuple(choices.texts or ())
-
-
-def _sample(shape: SampleShape) -> SampleRule:
-    return SampleRule(
-        size=shape.size,
-        pool=shape.pool,
-        offset=shape.offset,
-        ids_file=shape.ids_file or "",
-        ids_sha256=shape.ids_sha256,
-        variant=shape.variant or "",
-        expected_count=shape.expected_count,
-    )
 
 
 def _digest(shape: DefinitionShape, hooks: Path) -> str:
@@ -489,20 +477,7 @@ def find_checked(name: str) -> Benchmark | None:
         return None
     content = entry["benchmark"]
     rubrics = {key: _rubric(content[key]) for key in ("rubric", "extended_rubric") if key in content}
-    return Benchmark(
-        **_tuples(content)
-        | rubrics
-        | {
-            "taxonomy": Taxonomy(**content["taxonomy"]),
-            "source": Source(**content["source"]),
-            "answer": AnswerField(**content["answer"]),
-            "sample": SampleRule(**content.get("sample", {})),
-            "samples": {key: SampleRule(**sample) for key, sample in content.get("samples", {}).items()},
-            "slices": tuple(SliceColumn(**_tuples(one)) for one in content.get("slices", ())),
-            "rules": RuleDescription(**content.get("rules", {})),
-        },
-        folder=LIBRARY / name,
-    )
+    return _from_content(content | rubrics, LIBRARY / name)
 
 
 def checked_entry(benchmark: Benchmark) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from medhelm.models.provider import OptionalParameter, Provider, unsupported_par
 from medhelm.models.providers import answers_in_process
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.store_budget import StoreLimit
-from medhelm.scoring.jury.panel import is_blank
+from medhelm.scoring.metric import is_blank
 from medhelm.storage.store import Store
 from medhelm.storage.unfinished import Batches
 

@@ -247,8 +247,6 @@ class JuryRecorder:
             judge.expected += 1
             if judgment.failure:
                 judge.failures[judgment.failure.code] += 1
-        from medhelm.scoring.jury.panel import is_blank  # loaded by the jury
-
         self.n_blank += is_blank(record.completion)
         self.n_too_few_judges += bool(verdict.judgments) and verdict.scores[0].value is None
         self.n_with_injection_signs += bool(record.injection_signs)

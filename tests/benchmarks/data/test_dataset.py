@@ -214,7 +214,7 @@ def test_no_room_for_a_large_draw(make: Make, put: Put, monkeypatch: pytest.Monk
         list(dataset)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(
     n=st.integers(1, 20),
     size=st.none() | st.integers(1, 25),

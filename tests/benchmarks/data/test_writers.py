@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.benchmarks.data.readers import READERS
-from medhelm.benchmarks.data.sample_files import WRITERS
-from medhelm.domain import Source
+from medhelm.benchmarks.data.sample_files import WRITERS, write_files
+from medhelm.domain import Benchmark, Source
+from medhelm.errors import DataError, UserError
 from medhelm.io.rows import Row
+from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.data_files import ODD
 
 
@@ -92,7 +94,7 @@ def test_every_format_that_is_read_can_be_written() -> None:
 def test_written_files_are_read_again(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
     folder = tmp_path_factory.mktemp("files")
 
-    @settings(deadline=None, max_examples=10)
+    @settings(max_examples=10)
     @given(content=ROUND_TRIPS[kind])
     def check(content: list[Row]) -> None:
         if kind != "xlsx" or not_blank(content):
@@ -101,18 +103,20 @@ def test_written_files_are_read_again(tmp_path_factory: pytest.TempPathFactory, 
     check()
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow", "feather"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("INFINITY", " infinity", "epoch", "2020-1-1", "2020-01-01 ", "12:30", "2020-01-01T1:2:3"),
-        *("2020-01-01", "2020-01-01T00:00:00", "12:30:00", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"),
-    ],
+NEARLY_DATES = (
+    *("INFINITY", " infinity", "epoch", "2020-1-1", "2020-01-01 ", "12:30", "2020-01-01T1:2:3"),
+    *("2020-01-01", "2020-01-01T00:00:00", "12:30:00", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"),
 )
-def test_texts_that_the_database_takes_for_dates_stay_what_they_are(tmp_path: Path, kind: str, text: str) -> None:
-    for beside in (text, "2020-01-01", [text], {"a": text, "b": "2020-01-01"}):
-        content: list[Row] = [{"text": one, "beside": beside} for one in (text, "2021-01-01")]
-        assert there_and_back(tmp_path, kind, content) == content
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_texts_that_the_database_takes_for_dates_stay_what_they_are(tmp_path: Path, kind: str) -> None:
+    """Each in a column of its own, alone and beside a real date; in a list and in an object."""
+    columns = {f"{n}": text for n, text in enumerate(NEARLY_DATES)}
+    nested: Row = {f"list {n}": [text] for n, text in enumerate(NEARLY_DATES)}
+    nested |= {f"object {n}": {"a": text, "b": "2020-01-01"} for n, text in enumerate(NEARLY_DATES)}
+    content: list[Row] = [{**columns, **nested}, {**dict.fromkeys(columns, "2021-01-01"), **nested}]
+    assert there_and_back(tmp_path, kind, content) == content
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "feather"])
@@ -141,3 +145,53 @@ def test_xml_rows_are_inside_the_elements_of_their_path(tmp_path: Path, rows: st
     content: list[Row] = [{"a": str(i)} for i in range(n)]
     assert there_and_back(tmp_path, "xml", content, rows=rows) == content
     assert (tmp_path / "x").read_text().partition("\n")[2] == expected
+
+
+# --- files of a benchmark ---------------------------------------------------------------------------------------------
+
+
+def a_benchmark(folder: Path, **source: Any) -> Benchmark:
+    """A benchmark with this source, defined below `folder`."""
+    hooks = "def rows(folder): return iter(())\n" if source["kind"] == "folder" else None
+    return make_benchmark(folder / "definitions", hooks=hooks, source=source, prompt="{text}", columns={"text": "a"})
+
+
+def fails(content: list[Row], folder: Path, benchmark: Benchmark) -> str:
+    """Return the error about rows that do not fit their files; check that nothing is written."""
+    with pytest.raises(DataError) as caught:
+        write_files(content, folder / "data", benchmark=benchmark)
+    assert not (folder / "data").exists()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"ddl": "CREATE TABEL x"}, 'near "TABEL": syntax error'),
+        ({"ddl": "ATTACH 'other.sqlite' AS other"}, "too many attached databases"),
+        ({"a": 1}, "KeyError: 'table'"),
+    ],
+)
+def test_rows_that_do_not_fit_a_format_are_refused(tmp_path: Path, row: Row, words: str) -> None:
+    benchmark = a_benchmark(tmp_path, kind="folder", files={"x.sqlite": ""})
+    with pytest.raises(DataError) as caught:
+        write_files([{"file": "x.sqlite", **row}], tmp_path, benchmark=benchmark)
+    assert "x.sqlite: the rows do not fit this format" in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a/../../x"])
+def test_no_file_is_written_outside_the_folder(tmp_path: Path, name: str) -> None:
+    benchmark = a_benchmark(tmp_path, kind="folder", files={"**/*": "", "*": ""})
+    words = fails([{"file": name, "text": "x"}, {"file": "y", "text": "x"}], tmp_path, benchmark)
+    assert "is outside the folder" in words or "is not a file of the definition" in words
+
+
+def test_existing_files_are_not_changed(tmp_path: Path) -> None:
+    benchmark = a_benchmark(tmp_path, kind="csv", files={"x.csv": "", "y.csv": ""})
+    content: list[Row] = [{"a": "1"}, {"a": "2"}]
+    (tmp_path / "y.csv").write_text("precious")
+    with pytest.raises(UserError, match=r"already holds y\.csv"):
+        write_files(content, tmp_path, benchmark=benchmark)
+    assert not (tmp_path / "x.csv").exists()
+    assert (tmp_path / "y.csv").read_text() == "precious"

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
-from medhelm.benchmarks.data.sample_files import write_files
 from medhelm.errors import DataError
-from tests.support.benchmarks.library import benchmark, hook
+from tests.support.benchmarks.library import benchmark, hook, written
 
 CONDITIONS = tuple(name.removesuffix(".xlsx") for name in benchmark("clear").source.files)
 OPTIONS = {
@@ -56,8 +55,7 @@ def workbooks(folder: Path, sizes: Mapping[str, int]) -> Path:
         for condition, size in sizes.items():
             yield from (entry(i % 3, f"Note {i} on {condition}.", condition) for i in range(size))
 
-    write_files(rows(), folder / "clear", benchmark=benchmark("clear"))
-    return folder
+    return written("clear", rows(), folder).parent
 
 
 def test_each_condition_has_a_draw_of_its_own(tmp_path: Path) -> None:

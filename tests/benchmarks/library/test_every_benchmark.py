@@ -16,9 +16,8 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,13 +26,12 @@ from medhelm.benchmarks.data.dataset import find_data, open_dataset
 from medhelm.benchmarks.data.sample_rows import write_sample
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.prompts import fill, placeholders
+from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, Completion, Instance
 from medhelm.errors import MissingError
-from medhelm.io.strict_yaml import load_yaml
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 from tests.support.benchmarks.library import (
-    BENCHMARKS,
     LIBRARY,
     NAMES,
     SHIPPED,
@@ -43,13 +41,13 @@ from tests.support.benchmarks.library import (
     sample_tier,
     sequences,
 )
+from tests.support.cases import table
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden"
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
 PUBLIC = tuple(name for name in SHIPPED if benchmark(name).access == "public")
 
-each = pytest.mark.parametrize("name", SHIPPED)
-each_of_the_suite = pytest.mark.parametrize("name", NAMES)
+each = table("name", SHIPPED)
 each_public = pytest.mark.parametrize("name", PUBLIC)
 
 
@@ -66,53 +64,33 @@ def metrics_of(name: str) -> list[Metric]:
 # --- definitions ------------------------------------------------------------------------------------------------------
 
 
-@each_of_the_suite
-def test_a_definition_agrees_with_the_suite(name: str) -> None:
-    entries: list[dict[str, Any]] = load_yaml(BENCHMARKS / "suite.yaml").data["benchmarks"]
-    entry = next(entry for entry in entries if entry["name"] == name)
-    ours = benchmark(name)
-    assert ours.name == name
-    assert ours.title == entry["title"]
-    assert (ours.taxonomy.category, ours.taxonomy.subcategory) == (entry["category"], entry["subcategory"])
-    assert ours.taxonomy.task
-    assert ours.access == entry["access"]
-    assert set(ours.aliases) == ({entry["alias"]} if "alias" in entry else set())
-
-
 @each
-def test_a_definition_names_its_source(name: str) -> None:
-    ours = benchmark(name)
+def test_a_definition_names_its_source_and_agrees_with_the_suite(name: str) -> None:
+    ours, source = benchmark(name), benchmark(name).source
     assert ours.citation.startswith("https://")
-    assert ours.license
-    assert ours.rules.published
-    assert ours.rules.corrected
-    assert ours.rules.why
+    assert all((ours.license, ours.rules.published, ours.rules.corrected, ours.rules.why))
     if ours.access != "public":
-        assert len(ours.source.note) > 40, "says who has the data, and how to get it"
+        assert len(source.note) > 40, "says who has the data, and how to get it"
+    elif name != "med_dialog":  # nobody serves its files any more
+        assert re.fullmatch("[0-9a-f]{40}", source.revision), "pinned to a commit"
+        assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in source.files.values())
+        assert placeholders(source.location) <= {"revision", "file"}
+        assert "{revision}" in source.location
+        assert source.expected_count
+    for entry in load_suite():
+        if entry.name == name:
+            assert (ours.title, ours.access, ours.aliases) == (
+                entry.title,
+                entry.access,
+                (entry.alias,) * bool(entry.alias),
+            )
+            assert (ours.taxonomy.category, ours.taxonomy.subcategory) == (entry.category, entry.subcategory)
 
 
-@each_public
-def test_public_data_is_pinned(name: str) -> None:
-    source = benchmark(name).source
-    if name == "med_dialog":  # nobody serves its files any more
-        return
-    assert re.fullmatch("[0-9a-f]{40}", source.revision), "pinned to a commit"
-    assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in source.files.values())
-    assert placeholders(source.location) <= {"revision", "file"}
-    assert "{revision}" in source.location
-    assert source.expected_count
-
-
-@each
-def test_judges_give_the_main_number_of_every_benchmark_with_a_rubric(name: str) -> None:
-    ours = benchmark(name)
-    assert (ours.rubric is not None) == (ours.main_metric == JURY) == (JURY in ours.metrics)
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if benchmark(name).rubric])
+@table("name", [name for name in NAMES if benchmark(name).rubric])
 def test_judges_see_all_of_the_input_and_not_the_instructions(name: str) -> None:
     ours = benchmark(name)
-    assert ours.rubric
+    assert ours.rubric and ours.main_metric == JURY
     fields = placeholders(ours.prompt)
     assert ours.rubric.question or len(fields) == 1, "several fields need words between them"
     template = ours.rubric.question or f"{{{next(iter(fields))}}}"
@@ -212,7 +190,7 @@ def as_asked(instances: Iterable[Instance]) -> list[tuple[object, ...]]:
     )
 
 
-@each
+@pytest.mark.parametrize("name", SHIPPED)
 def test_sample_rows_in_their_external_format_go_through_the_real_loader(name: str, tmp_path: Path) -> None:
     """Workbooks, tables, XML, databases and folders of text as a hospital has them; without checksums and counts."""
     ours = benchmark(name)
@@ -251,10 +229,9 @@ def test_the_reference_gets_the_best_value(name: str) -> None:
 
 
 @each
-@pytest.mark.parametrize("reply", ["", " \n"])
-def test_an_empty_completion_never_scores_above_the_constant_baseline(name: str, reply: str) -> None:
+def test_an_empty_completion_never_scores_above_the_constant_baseline(name: str) -> None:
     """By the corrected rule. The published one gives points for silence where the published scores did."""
-    for instance in sample_tier(name):
+    for instance, reply in product(sample_tier(name), ("", " \n")):
         for (metric, rule), value in scores(name, instance, reply).items():
             if rule == "corrected" and instance.expected.strip() not in ("", "null"):
                 assert value == METRICS[metric].low, (metric, instance.id)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.data.sample_files import write_files
 from medhelm.benchmarks.hooks import Hook, load_hook
 from medhelm.errors import DataError
-from tests.support.benchmarks.library import LIBRARY, benchmark
+from tests.support.benchmarks import library
 
 QUESTIONS = "clinician-reviewed-model-responses.tsv"
 RESPONSES = "clinician-instruction-responses.tsv"
@@ -19,7 +18,7 @@ RECORDS = "medalign_ehr_xml"
 
 @pytest.fixture
 def hook() -> Hook:
-    return load_hook(LIBRARY / "medalign/hooks.py")
+    return load_hook(library.LIBRARY / "medalign/hooks.py")
 
 
 def question(number: object, person: object) -> dict[str, object]:
@@ -35,8 +34,7 @@ def record(name: object, text: str = "<record>\n</record>\n") -> dict[str, objec
 
 
 def written(folder: Path, *rows: Mapping[str, object]) -> Path:
-    write_files(rows, folder / "medalign", benchmark=benchmark("medalign"))
-    return folder / "medalign"
+    return library.written("medalign", rows, folder)
 
 
 def test_instructions_follow_the_annotators_responses(hook: Hook, tmp_path: Path) -> None:

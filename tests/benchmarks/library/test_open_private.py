@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
@@ -11,29 +10,15 @@ import pytest
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.errors import DataError
-from tests.support.benchmarks.library import benchmark, hook, prompt_text
+from tests.support.benchmarks.library import benchmark, hook, prompt_text, written
 
 CASE = ("Diagnosis", "ActualProcedure", "HistoryPhysicalNoteText", "OperativeNoteText", "DischargeInstructionNoteText")
 TURN = ("context", "gold_counselor_response", "topic", "dialogue_type")
 
 
-def put(data: Path, name: str, file: str, text: str) -> None:
-    """Write one file of a benchmark's data."""
-    path = data / name / file
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="")
-
-
-def put_csv(data: Path, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    path = data / name / "data.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([columns, *rows])
-
-
 def put_reports(data: Path, findings: Sequence[str], impressions: Sequence[str]) -> None:
-    put(data, "mimic_rrs", "test.findings.tok", "".join(f"{line}\n" for line in findings))
-    put(data, "mimic_rrs", "test.impression.tok", "".join(f"{line}\n" for line in impressions))
+    sides = {"test.findings.tok": findings, "test.impression.tok": impressions}
+    written("mimic_rrs", ({"file": file, "line": line} for file, lines in sides.items() for line in lines), data)
 
 
 def opened(data: Path, name: str) -> Dataset:
@@ -59,7 +44,7 @@ def test_only_cases_with_all_five_texts_that_passed_the_check_count(
     tmp_path: Path, changes: dict[str, str], counts: bool
 ) -> None:
     case = {"QC": "TRUE", **dict.fromkeys(CASE, "text")}
-    put_csv(tmp_path, "patient_instruct", [*case], [[*{**case, **changes}.values()], [*case.values()]])
+    written("patient_instruct", [{**case, **changes}, {**case}], tmp_path)
     dataset = opened(tmp_path, "patient_instruct")
     expected = (["0", "1"], 0) if counts else (["1"], 1)
     assert (ids(dataset), dataset.n_skipped) == expected, "named after its place in the file"
@@ -84,10 +69,10 @@ def clusters(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def test_turns_of_a_dialogue_share_a_cluster_in_any_order() -> None:
-    for order in permutations([*dialogue("ada", 3), *dialogue("bob", 2)]):
-        found = zip(clusters(order), (row[1][:3] for row in order), strict=True)
-        assert len(set(found)) == len(set(clusters(order))) == 2
-        assert clusters(order)[0] == "0", "named after the first row of the dialogue"
+    for order in [*permutations([*dialogue("ada", 3), *dialogue("bob", 2)])][::5]:
+        found = clusters(order)
+        assert len(set(zip(found, (row[1][:3] for row in order), strict=True))) == len(set(found)) == 2
+        assert found[0] == "0", "named after the first row of the dialogue"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +115,6 @@ def test_findings_and_impressions_are_paired_by_line(tmp_path: Path) -> None:
 
 
 def test_unequal_numbers_of_lines_are_refused_with_both(tmp_path: Path) -> None:
-    put(tmp_path, "mimic_rrs", "test.findings.tok", "a .\nb .\n\n")  # a blank last line is a line
-    put(tmp_path, "mimic_rrs", "test.impression.tok", "a .\r\nb .\r\n")
+    put_reports(tmp_path, ["a .", "b .", ""], ["a .\r", "b .\r"])  # a blank last line is a line
     with pytest.raises(DataError, match=r"test\.findings\.tok has 3 lines and test\.impression\.tok has 2"):
         opened(tmp_path, "mimic_rrs")

@@ -49,7 +49,8 @@ def test_a_whole_section_is_the_reference_and_the_rest_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("name", "goes_on", "is_whole", "breaks_off"), [("mtsamples", 87, 257, 83), ("mtsamples_procedures", 61, 50, 17)]
+    ("name", "goes_on", "is_whole", "breaks_off"),
+    [pytest.param("mtsamples", 87, 257, 83, marks=pytest.mark.long), ("mtsamples_procedures", 61, 50, 17)],
 )
 def test_how_the_published_first_line_differs_from_the_section(
     data_dir: Path, name: str, goes_on: int, is_whole: int, breaks_off: int
@@ -98,6 +99,7 @@ def reading(text: str) -> tuple[str, str] | None:
     return next(((kind, line) for kind, line in found.items() if line), None)
 
 
+@pytest.mark.long
 def test_the_published_data_of_mtsamples_is_found_again(data_dir: Path) -> None:
     found = {name: (text, reading(text)) for name, text in real_reports("mtsamples", data_dir)}
     every = {name: (text, *read) for name, (text, read) in found.items() if read}
@@ -137,8 +139,8 @@ def leaks(instance: Instance) -> bool:
 @pytest.mark.parametrize(
     ("name", "sample", "n_leaking"),
     [
-        ("mtsamples", "default", 0),
-        ("mtsamples", "published", 177),
+        pytest.param("mtsamples", "default", 0, marks=pytest.mark.long),
+        pytest.param("mtsamples", "published", 177, marks=pytest.mark.long),
         ("mtsamples_procedures", "default", 0),
         ("mtsamples_procedures", "published", 9),
     ],
@@ -157,6 +159,7 @@ def test_no_corrected_note_tells_its_reference(data_dir: Path, name: str, sample
             assert not re.search(rf"{kind}:", instance.fields["note"]), instance.id
 
 
+@pytest.mark.long
 def test_the_sections_of_a_real_report_and_its_note_are_all_of_it(data_dir: Path) -> None:
     """Nothing gets lost but heads, the description and the keywords, and nothing is told twice."""
     texts = dict(real_reports("mtsamples", data_dir))

@@ -5,7 +5,6 @@ Their data cannot be had, so files of that layout are written here and read the 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.errors import DataError, MissingError
-from tests.support.benchmarks.library import SHIPPED, benchmark, prompt_text
+from tests.support.benchmarks.library import SHIPPED, benchmark, written
 
 NAMES = tuple(name for name in SHIPPED if any(alias.startswith("shc_") for alias in benchmark(name).aliases))
 THREE_OPTIONS = {"proxy_sender": "cannot be told", "ent_referral": "not mentioned"}
@@ -41,37 +40,12 @@ def question_column(name: str) -> str:
 
 def write(folder: Path, name: str, rows: Sequence[Row], *, column: str = "") -> Path:
     """A file of the real layout, in its place below a data folder; returns the data folder."""
-    path = folder / name / "data.csv"
-    path.parent.mkdir(parents=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([column or question_column(name), "context", "label"])
-        writer.writerows(rows)
-    return folder
+    columns = (column or question_column(name), "context", "label")
+    return written(name, (dict(zip(columns, row, strict=True)) for row in rows), folder).parent
 
 
 def load(name: str, data: Path) -> Dataset:
     return open_dataset(benchmark(name), data=data, tier="real")
-
-
-TRICKY = {
-    "quotes": 'Mother says: "He\'s ""fine"", mostly".',
-    "line breaks": "HISTORY\nCough, fever\r\n\nPLAN\nRest, fluids\n",
-    "places of a template": "{question} {options} {{context}} {",
-    "other scripts": "Größe 1,71 m; température 38,2 °C; 発熱なし; µg",
-    "longer than readers of CSV allow by default": "note " * 40_000,
-}
-
-
-@each_layout
-def test_texts_are_unchanged(name: str, tmp_path: Path) -> None:
-    rows = [(f"Is this, or is it not, {kind}?", text, "AB"[i % 2]) for i, (kind, text) in enumerate(TRICKY.items())]
-    instances = list(load(name, write(tmp_path, name, rows)))
-    assert [(i.fields["question"], i.fields["context"], i.expected) for i in instances] == rows
-    assert [instance.id for instance in instances] == [str(position) for position in range(len(rows))]
-    for instance, (question, context, _) in zip(instances, rows, strict=True):
-        prompt = prompt_text(name, instance)
-        assert f"Question: {question}\n\nContext: {context}\n\nWrite A for yes" in prompt
 
 
 def test_ent_referral_leaves_out_rows_without_a_label(tmp_path: Path) -> None:
@@ -97,10 +71,6 @@ def test_a_repeated_row_counts_once_and_a_contradicting_one_is_kept(name: str, t
     kept = ["0", "1", "2", "3", "4", "5"] if name in EVERY_ROW_COUNTS else ["0", "1", "2", "5"]
     assert [instance.id for instance in dataset] == kept
     assert dataset.n_skipped == len(REPEATING) - len(kept)
-    assert [i.expected for i in dataset if (i.fields["question"], i.fields["context"]) == ("One?", "Note.")][:2] == [
-        "A",
-        "B",
-    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -114,8 +84,8 @@ def test_the_columns_and_the_folder_that_are_looked_for(name: str, tmp_path: Pat
     for part in ("Stanford Health Care", "data.csv", f"columns {right} (the question), context", "A yes"):
         assert part in message
     (alias,) = benchmark(name).aliases
-    data = write(tmp_path, "any", [("Question?", "Note.", "A")], column=right)
-    (data / "any").rename(data / alias)
+    data = write(tmp_path, name, [("Question?", "Note.", "A")])
+    (data / name).rename(data / alias)
     assert [instance.expected for instance in load(name, data)] == ["A"]
     data = write(tmp_path, name, [("Question?", "Note.", "A")], column=wrong)
     with pytest.raises(DataError, match=rf"(?s)data\.csv lacks 1 column .*`{right}`.*Columns: {wrong}, context, label"):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from medhelm.domain import Instance, Reference
 from medhelm.domain.token_logprobs import TokenLogprobs
@@ -142,23 +140,3 @@ def test_labels_of_several_tokens_are_known_by_their_first_one() -> None:
     assert option_probabilities(tokens("ye", ye=0.5, no=0.5), labels, "yes") == pytest.approx(
         {"yes": 0.5, "no": 0.5, "not mentioned": 0}
     )
-
-
-@given(
-    st.text(
-        st.sampled_from("confidence: 0123456789.%-/ABC\n cannot be answered none of the") | st.characters(), max_size=60
-    )
-)
-def test_any_text_is_read(text: str) -> None:
-    found = stated_confidence(text)
-    assert found is None or 0 <= found <= 1
-    assert abstains(text) or not abstains(text, 0), "to name an option never makes an answer an abstention"
-
-
-@pytest.mark.parametrize(
-    "unit", ["confidence ", "1", "1.", "sure 1 ", "question is ", "no ", "cannot be ", "\n", "insufficient "]
-)
-def test_long_texts_are_read_in_proportional_time(unit: str) -> None:
-    text = unit * (100_000 // len(unit))
-    assert stated_confidence(text) is None
-    assert not abstains(text)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.scoring.answers.number import read_number
@@ -57,53 +55,20 @@ NONE = [
 ]
 
 
-@table(("reply", "number"), NUMBERS)
-def test_the_number_is_read(reply: str, number: float) -> None:
-    assert read_number(reply) == pytest.approx(number, rel=1e-12)
+@table(("reply", "number"), [*NUMBERS, *((reply, None) for reply in NONE)])
+def test_the_number_is_read_unless_the_completion_is_ambiguous(reply: str, number: float | None) -> None:
+    assert read_number(reply) == (None if number is None else pytest.approx(number, rel=1e-12))
 
 
-@table("reply", NONE)
-def test_an_ambiguous_completion_has_no_answer(reply: str) -> None:
-    assert read_number(reply) is None
-
-
-@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_alone_is_read_exactly(number: float) -> None:
     assert read_number(repr(number)) == number
     assert read_number(f" {number!r}\n") == number
 
 
-@settings(deadline=None)
 @given(
     st.floats(min_value=-1e6, max_value=1e6),
     st.sampled_from(["The answer is {}", "{} mmHg", "**{}**", "\\boxed{{{}}}"]),
 )
 def test_a_number_with_words_around_it_is_read(number: float, frame: str) -> None:
     assert read_number(frame.format(f"{number:.3f}")) == float(f"{number:.3f}")
-
-
-PIECES = st.sampled_from(
-    [
-        *("1", "23", "4.5", "-", "−", ",", ".", "/", "=", "≈", " ", "\n", "answer", "score", ":", "(", ")", "{", "}"),
-        *("\\boxed{", '"answer"', "x10^", "e", "%", "kg/m²", "<think>", "²", "٣", "to", "or", "minus"),
-    ]
-)
-
-
-@settings(deadline=None)
-@given(st.one_of(st.text(), st.lists(PIECES, max_size=14).map("".join), st.lists(PIECES, max_size=14).map(" ".join)))
-def test_any_text_gives_a_finite_number_or_none(reply: str) -> None:
-    number = read_number(reply)
-    assert number is None or math.isfinite(number)
-
-
-LENGTH = 200_000
-ADVERSARIAL = ["1,", "1.", "-", "1 ", "answer: ", "=1", '{"a":', "[", "\\boxed{", "\n", "1/", "x10^", "1e"]
-
-
-@pytest.mark.parametrize("piece", ADVERSARIAL)
-def test_long_replies_are_read(piece: str) -> None:
-    """Every pattern is bounded: with quadratic time, a reply of this length would take minutes."""
-    reply = piece * (LENGTH // len(piece))
-    assert read_number(reply + "\nThe answer is 4") in (None, 4)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.domain import RULES, Instance, Reference, Rule
@@ -94,8 +94,10 @@ FAULTS = {
 }
 """Where the published rule breaks a promise: metric and instance -> its fault."""
 
-every_case = pytest.mark.parametrize(("metric", "instance"), CASES, ids=[f"{m.name}-{i.id}" for m, i in CASES])
-every_rule = pytest.mark.parametrize("rule", RULES)
+every_case = table(
+    ("metric", "instance", "rule"),
+    [pytest.param(m, i, rule, id=f"{m.name}-{i.id}-{rule}") for m, i in CASES for rule in RULES],
+)
 
 
 @table("metric", METRICS.values(), ids=METRICS)
@@ -107,7 +109,6 @@ def test_every_metric_says_what_it_is(metric: Metric) -> None:
     assert metric.best in (metric.low, metric.high)
 
 
-@every_rule
 @every_case
 def test_the_expected_answer_gets_the_best_value(metric: Metric, instance: Instance, rule: Rule) -> None:
     if rule == "published" and FAULTS.get((metric.name, instance.id)) == "the sentence is never found":
@@ -132,7 +133,6 @@ def test_without_a_right_reference_there_is_no_score(metric: Metric) -> None:
             metric.function(rule)("yes", wrong)
 
 
-@every_rule
 @every_case
 def test_an_empty_completion_scores_0(metric: Metric, instance: Instance, rule: Rule) -> None:
     if rule == "published" and FAULTS.get((metric.name, instance.id)) == "a blank says that there is an error":
@@ -142,7 +142,6 @@ def test_an_empty_completion_scores_0(metric: Metric, instance: Instance, rule: 
     assert metric.function(rule)(" \n\t", instance) == metric.low
 
 
-@every_rule
 @every_case
 def test_the_reference_scores_in_every_part_and_an_empty_completion_in_none(
     metric: Metric, instance: Instance, rule: Rule
@@ -153,7 +152,6 @@ def test_the_reference_scores_in_every_part_and_an_empty_completion_in_none(
     assert all(above == 0 < below for above, below in metric.parts("", instance, rule).values())
 
 
-@settings(deadline=None)
 @given(st.sampled_from(CASES), st.sampled_from(get_args(Rule)), st.text())
 def test_any_text_scores_within_bounds(case: tuple[Metric, Instance], rule: Rule, reply: str) -> None:
     metric, instance = case
@@ -161,7 +159,6 @@ def test_any_text_scores_within_bounds(case: tuple[Metric, Instance], rule: Rule
     assert isinstance(metric.explain(reply, instance, "published"), str)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(CASES), st.text())
 def test_what_the_published_rule_accepts_word_for_word_is_accepted(case: tuple[Metric, Instance], reply: str) -> None:
     metric, instance = case

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medhelm.domain import RULES, Completion, Instance, Reference, Rule
+from medhelm.domain import RULES, Completion, Instance, Rule
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import bertscore as neural
@@ -27,6 +27,7 @@ from medhelm.scoring.metrics.bertscore import (
     REVISION,
     similarity,
 )
+from tests.support.benchmarks.questions import open_question as asked
 
 LONGEST = 24
 WORDS = "the patient denies fever chills no acute distress pain chest rash ##s . , : { }".split(" ")  # noqa: SIM905
@@ -43,12 +44,6 @@ PAIRS = [
     ("unknown words only", "the patient"),
     ("the patient denies chest pain. " * 9, "no acute distress"),
 ]
-
-
-def asked(*references: str, wrong: str = "") -> Instance:
-    """A question with these right references."""
-    known = [Reference(text) for text in references] + ([Reference(wrong, correct=False)] if wrong else [])
-    return Instance(id="1", fields={}, references=tuple(known))
 
 
 @pytest.fixture(autouse=True)

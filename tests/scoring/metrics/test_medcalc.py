@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import csv
+import json
+import random
+import re
 from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from medhelm.domain import Instance, Reference
+from medhelm.domain import Instance
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRICS
+from tests.support.benchmarks.questions import open_question
 from tests.support.cases import table
 
 METRIC = METRICS["medcalc_accuracy"]
@@ -50,7 +57,11 @@ def instance(
     reference: str, low: str = "", high: str = "", *, calculator: str = "6", category: str = "physical"
 ) -> Instance:
     metadata = {"Category": category, "Calculator ID": calculator, "Lower Limit": low, "Upper Limit": high}
-    return Instance(id="1", fields={}, references=(Reference(reference),), metadata=metadata)
+    return open_question(reference, **metadata)
+
+
+def of_row(row: dict[str, str]) -> Instance:
+    return open_question(row["Ground Truth Answer"], **row)
 
 
 @table(("category", "reference", "low", "high", "right", "wrong"), MEDCALC)
@@ -89,7 +100,7 @@ def test_a_wrong_answer_is_explained() -> None:
 @table(
     ("asked", "words"),
     [
-        (Instance(id="1", fields={}, references=(Reference("4"),)), "column `Calculator ID` is missing"),
+        (open_question("4"), "column `Calculator ID` is missing"),
         (instance("4", calculator="999"), "Calculator ID 999 is unknown"),
         (instance("4", "low", "5"), "`Lower Limit` is 'low'"),
         (instance("4", "3", "nan"), "`Upper Limit` is 'nan'"),
@@ -109,9 +120,7 @@ def rows(data_dir: Path) -> list[dict[str, str]]:
 
 def test_every_reference_of_the_real_data_is_right(rows: list[dict[str, str]]) -> None:
     """By the corrected rule all are; by the published one two categories never score, which is its ceiling."""
-    asked = [
-        Instance(id="1", fields={}, references=(Reference(row["Ground Truth Answer"]),), metadata=row) for row in rows
-    ]
+    asked = [of_row(row) for row in rows]
     assert len(asked) == 1047
     assert all(METRIC.corrected(one.expected, one) == 1 for one in asked)
     by_published = [METRIC.function("published")(one.expected, one) for one in asked]
@@ -126,6 +135,167 @@ def test_another_reference_of_the_real_data_is_rarely_right(rows: list[dict[str,
     """Each answer against the question of another calculator: the limits do exclude."""
     right = 0.0
     for n, row in enumerate(rows):
-        one = Instance(id="1", fields={}, references=(Reference(row["Ground Truth Answer"]),), metadata=row)
-        right += METRIC.corrected(rows[(n + 500) % len(rows)]["Ground Truth Answer"], one)
+        right += METRIC.corrected(rows[(n + 500) % len(rows)]["Ground Truth Answer"], of_row(row))
     assert right < 0.05 * len(rows)
+
+
+# --- real answers in the words of models ------------------------------------------------------------------------------
+
+
+POINTS = {4, 15, 16, 17, 18, 20, 21, 25, 27, 28, 29, 32, 33, 36, 43, 45, 48, 51}
+
+TEMPLATES = (
+    "{value}",
+    "**{value} {unit}**",
+    "\\boxed{{{value}}}",
+    '{{"answer": "{value} {unit}"}}',
+    "{value}\n\nExplanation: {inputs}.",
+    "{inputs}\n\nTherefore, the {name} is {value} {unit}.",
+    "{inputs}\n\n**{value} {unit}**",
+    "The answer is {value} {unit}. It follows from {inputs}.",
+    "Using {name}:\n- {inputs}\n\nResult: {value} {unit}",
+    "{explanation}\n\nAnswer: {value}",
+)
+BESIDE_THE_NOTE = (
+    "{a} {b}\n\nThe {name} is {value}.",
+    "{a}\n\n{b}\n\n{value}",
+    "The answer is {value}. {a}",
+    "{value}\n\n{a} {b}",
+    "{name}: {value}\n\n{a}",
+    "{a} {b} Therefore, the {name} is {value}.",
+    "{a}\n\n{b}\n\n\\boxed{{{value}}}",
+    'From the note: "{a}" So {name} = {value}.',
+    "- {a}\n- {b}\n\n{name} = {value}",
+    "The {name} is {value}, because {a}",
+    "The {name} is {value}.\n\nRelevant facts: {a} {b}",
+    "1. {a}\n2. {b}\n3. {name}: {value}",
+    "{value} ({name}). {a}",
+)
+"""{a} and {b} are sentences of the patient note with other numbers."""
+
+UNITS = {
+    2: "mL/min", 3: "mL/min/1.73 m²", 5: "mm Hg", 6: "kg/m²", 7: "mg/dL", 9: "mL/min/1.73 m²", 10: "kg", 11: "msec",
+    22: "mL/hr", 24: "mg", 26: "mEq/L", 30: "mOsm/kg", 38: "L", 39: "mEq/L", 40: "%", 44: "mg/dL", 49: "MME/day",
+    56: "ms", 57: "ms", 58: "ms", 59: "ms", 60: "m^2", 61: "kg", 62: "kg", 63: "mEq/L", 65: "mEq/L", 66: "mEq/L",
+}  # fmt: skip
+"""Units of calculators; the others are points, or have no unit."""
+
+
+def authors_verdict(answer: str, row: dict[str, str]) -> bool:
+    """Return the verdict of the authors' program on a short answer, without evaluating it as code."""
+    calculator = int(row["Calculator ID"])
+    reference = row["Ground Truth Answer"]
+    if calculator in (13, 68):
+        found = re.match(r"(0?[1-9]|1[0-2])/(0?[1-9]|[12][0-9]|3[01])/(\d{4})", answer)
+        day = datetime.strptime(found[0], "%m/%d/%Y") if found else None
+        return day == datetime.strptime(reference, "%m/%d/%Y")
+    if calculator == 69:
+        pairs = [
+            re.search(r"\(?[\"']?(\d+)\s*(weeks?)?[\"']?,?\s*[\"']?(\d+)\s*(days?)?[\"']?\s*\)?", text)
+            for text in (answer.replace("[", "(").replace("]", ")"), reference)
+        ]
+        return all(pairs) and len({(int(pair[1]), int(pair[3])) for pair in pairs if pair}) == 1
+    if calculator in POINTS:
+        scale = re.search(r"(\d+) out of", answer)
+        numbers = [scale[1]] if scale else re.findall(r"-?\d+(?:\.\d+)?", answer)
+        return bool(numbers) and round(float(numbers[-1])) == float(reference)
+    filtration = re.search(r"(-?\d+(?:\.\d+)?)\s*mL/min/1.73", answer)
+    numbers = [filtration[1]] if filtration else re.findall(r"-?\d+(?:\.\d+)?", answer)
+    return bool(numbers) and float(row["Lower Limit"]) <= float(numbers[-1]) <= float(row["Upper Limit"])
+
+
+def inputs(row: dict[str, str]) -> str:
+    """Write the quantities of a row as models list them: "age 65 years, weight 70 kg"."""
+    listed = []
+    for name, value in ast.literal_eval(row["Relevant Entities"]).items():
+        parts = value if isinstance(value, list) else [value]
+        listed.append(f"{name} {' '.join(str(part) for part in parts)}")
+    return ", ".join(listed)
+
+
+def worded(row: dict[str, str]) -> list[str]:
+    calculator = int(row["Calculator ID"])
+    parts = {
+        "value": row["Ground Truth Answer"],
+        "unit": UNITS.get(calculator, "points" if calculator in POINTS else ""),
+        "name": row["Calculator Name"],
+        "inputs": inputs(row),
+        "explanation": row["Ground Truth Explanation"],
+    }
+    texts = []
+    for template in TEMPLATES:
+        joined = template if parts["unit"] else template.replace("{value} {unit}", "{value}")
+        texts.append(joined.format(**{**parts, "value": json.dumps(parts["value"])[1:-1]}))
+    return texts
+
+
+def beside_the_note(row: dict[str, str]) -> list[str]:
+    """Write the answer of a row beside two sentences of its note; none if the note has no two with a number."""
+    sentences = [one.strip() for one in re.split(r"(?<=[.!?])\s+", row["Patient Note"]) if re.search(r"\d", one)]
+    short = [one for one in sentences if len(one) < 400 and one[0].isupper()]
+    if len(short) < 2:
+        return []
+    draw = random.Random(row["Row Number"])
+    texts = []
+    for template in BESIDE_THE_NOTE:
+        a, b = draw.sample(short, 2)
+        texts.append(template.format(a=a, b=b, name=row["Calculator Name"], value=row["Ground Truth Answer"]))
+    return texts
+
+
+def beside_a_wrapped_sentence(row: dict[str, str]) -> list[str]:
+    """Write the answer of a row before a sentence of its note in which a line ends just before each number."""
+    sentences = re.split(r"(?<=[.!?])\s+", row["Patient Note"])
+    wrapped = [re.sub(r"(\S+(?: \S+){4,}?(?<!\d)) (?=\d)", r"\1\n", one) for one in sentences if len(one) < 400]
+    answer = f"The {row['Calculator Name']} is {row['Ground Truth Answer']}, because "
+    return [answer + one for one in wrapped if re.fullmatch(r"[A-Z][^\n]*\n[^\n]*", one)][:5]
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long), 10])
+@pytest.mark.parametrize(
+    ("write", "n_texts"), [(worded, 10_470), (beside_the_note, 11_258), (beside_a_wrapped_sentence, 2_668)]
+)
+def test_no_wording_of_a_real_answer_is_read_wrongly(
+    rows: list[dict[str, str]], write: Callable[[dict[str, str]], list[str]], n_texts: int, every: int
+) -> None:
+    unread: list[str] = []
+    wrong: list[str] = []
+    n_read = 0
+    for row in rows[::every]:
+        asked = of_row(row)
+        for text in write(row):
+            n_read += 1
+            if not METRIC.corrected(text, asked):
+                reason = METRIC.explain(text, asked, "corrected")
+                (wrong if reason else unread).append(f"{row['Calculator Name']}: {reason}: {text[-200:]!r}")
+    assert not wrong, f"{len(wrong)} of {n_read}: {wrong[:20]}"
+    assert len(unread) < 0.01 * n_read, unread[:20]
+    assert n_read == n_texts if every == 1 else n_read > 0.8 * n_texts / every
+
+
+def short_answers(row: dict[str, str]) -> list[str]:
+    """Write the answer of a row in the forms that the authors' program reads."""
+    calculator, reference = int(row["Calculator ID"]), row["Ground Truth Answer"]
+    if calculator == 69:
+        weeks, days = re.findall(r"\d+", reference)
+        return [reference, f"({weeks}, {days})", f"[{weeks}, {days}]", f"{weeks}, {days}", f"{weeks} weeks {days} days"]
+    rounded = re.fullmatch(r"-?\d+\.\d+", reference) and calculator not in POINTS
+    near = f"{float(reference):.1f}" if rounded else reference
+    unit, name = UNITS.get(calculator, "points"), row["Calculator Name"]
+    return [reference, near, f"{near} {unit}", f"about {near}", f"{near} out of 20", f"{name}: {near}"]
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long), 5])
+def test_what_the_authors_program_accepts_is_accepted(rows: list[dict[str, str]], every: int) -> None:
+    """Short answers; a longer text is not an answer to their program, which reads a JSON object."""
+    accepted = 0
+    for row in rows[::every]:
+        for text in short_answers(row):
+            if authors_verdict(text, row):
+                accepted += 1
+                assert METRIC.corrected(json.dumps({"answer": text}), of_row(row)) == 1, (
+                    text,
+                    row["Calculator Name"],
+                )
+                assert METRIC.corrected(text, of_row(row)) == 1, (text, row["Calculator Name"])
+    assert accepted > 4 * len(rows[::every])

@@ -61,20 +61,18 @@ SAYS_NOTHING = [
 ]
 
 
-@table("reply", SAYS_FINE)
-def test_a_reply_that_finds_no_error(reply: str) -> None:
-    assert read_error_judgment(reply) == ErrorJudgment(False)
-
-
-@table("reply", SAYS_FIVE)
-def test_a_reply_that_names_the_fifth_sentence(reply: str) -> None:
-    assert read_error_judgment(reply) == ErrorJudgment(True, 5)
-
-
-@table("reply", SAYS_NOTHING)
-def test_a_reply_without_a_judgment(reply: str) -> None:
-    assert read_error_judgment(reply) == ErrorJudgment(None)
-    assert [metric.corrected(reply, one) for one in (SOUND, WRONG) for metric in (FLAG, SENTENCE)] == [0, 0, 0, 0]
+@table(
+    ("reply", "judgment", "scores"),
+    [
+        *((reply, ErrorJudgment(False), "1100") for reply in SAYS_FINE),
+        *((reply, ErrorJudgment(True, 5), "0011") for reply in SAYS_FIVE),
+        *((reply, ErrorJudgment(None), "0000") for reply in SAYS_NOTHING),
+    ],
+)
+def test_corrected_scores(reply: str, judgment: ErrorJudgment, scores: str) -> None:
+    assert read_error_judgment(reply) == judgment
+    found = [metric.corrected(reply, one) for one in (SOUND, WRONG) for metric in (FLAG, SENTENCE)]
+    assert "".join(str(int(value)) for value in found) == scores
 
 
 @given(st.integers(0, 99), st.text(max_size=60))

@@ -162,7 +162,7 @@ def test_the_longest_text_is_an_answer_and_a_longer_one_is_none(database: Path) 
     assert code_of(database, "select length(hex(zeroblob(499999)) || 'xyz')") == "size"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20)
 @given(st.one_of(st.text(max_size=60), st.text(max_size=40).map(lambda text: f"select {text}")))
 def test_any_text_ends_in_rows_or_in_a_reason(database: Path, sql: str) -> None:
     outcome = run_query(database, sql, limits=LIMITS)
@@ -215,8 +215,8 @@ def test_queries_of_many_threads_get_their_own_answers(database: Path) -> None:
         return run_query(database, f"select {i}, count(*) from stay where id < {i}", limits=LIMITS).rows
 
     with ThreadPoolExecutor(12) as threads:
-        answers = list(threads.map(ask, range(120)))
-    assert answers == ["rows" if i % 10 == 9 else ((i, i),) for i in range(120)]
+        answers = list(threads.map(ask, range(40)))
+    assert answers == ["rows" if i % 10 == 9 else ((i, i),) for i in range(40)]
     assert 1 <= len(waiting()) <= min(4, os.cpu_count() or 1)
 
 

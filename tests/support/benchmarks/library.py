@@ -9,6 +9,7 @@ from pathlib import Path
 
 import medhelm
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.sample_files import write_files
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.definition import read_definition
 from medhelm.benchmarks.hooks import load_hook
@@ -17,10 +18,7 @@ from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Benchmark, Instance
 from medhelm.scoring.metrics import METRIC_NAMES
 
-BENCHMARKS = Path(medhelm.__file__).parent / "benchmarks"
-"""The package of benchmarks."""
-
-LIBRARY = BENCHMARKS / "library"
+LIBRARY = Path(medhelm.__file__).parent / "benchmarks" / "library"
 """The folder with one folder per benchmark."""
 
 SHIPPED = tuple(sorted(path.parent.name for path in LIBRARY.glob("*/benchmark.yaml")))
@@ -56,6 +54,12 @@ def prompt_text(name: str, instance: Instance) -> str:
 def hook(name: str, rows: Iterable[Mapping[str, object]], **choice: str) -> list[Mapping[str, object]]:
     """Pass raw rows through the hook of a benchmark."""
     return list(load_hook(LIBRARY / name / "hooks.py")(iter(rows), **choice))
+
+
+def written(name: str, rows: Iterable[Mapping[str, object]], data: Path) -> Path:
+    """Write rows as the data files of a benchmark below the data folder `data`; return their folder."""
+    write_files(rows, data / name, benchmark=benchmark(name))
+    return data / name
 
 
 def sequences(texts: Iterable[str], length: int) -> Iterator[tuple[str, ...]]:

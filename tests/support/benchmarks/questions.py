@@ -7,9 +7,10 @@ from string import ascii_uppercase
 from medhelm.domain import Instance, Reference
 
 
-def open_question(*references: str) -> Instance:
-    """A question with these right references."""
-    return Instance(id="1", fields={}, references=tuple(Reference(text) for text in references))
+def open_question(*references: str, wrong: str = "", **metadata: str) -> Instance:
+    """A question with these right references and a wrong one, if any."""
+    known = [*map(Reference, references), *([Reference(wrong, correct=False)] if wrong else [])]
+    return Instance(id="1", fields={}, references=tuple(known), metadata=metadata)
 
 
 def choice(right: int, *texts: str, by_text: bool = False) -> Instance:

@@ -143,20 +143,11 @@ class Dataset:
 
         `is_left_out`: id of an instance -> whether it is left out. Reads the data once.
         """
-        kept = [position for position, instance in enumerate(self) if not is_left_out(instance.id)]
         found = copy(self)
         found._read_all = lambda: (instance for instance in self._read_all() if not is_left_out(instance.id))
         if (reopen := self._reopen) is not None:
             found._reopen = lambda name: reopen(name).without(is_left_out)
-        if len(kept) == self.n:
-            return found
-        evaluated = set(self.positions)
-        found.n, found._order, found._spilled, found._filling = len(kept), None, None, Lock()
-        found.positions = array("q", (new for new, old in enumerate(kept) if old in evaluated))
-        found._read = lambda: (instance for instance in self if not is_left_out(instance.id))
-        if self._instances is not None:
-            found._instances = [instance for instance in self._instances if not is_left_out(instance.id)]
-        return found
+        return self._changed(found, lambda instance: None if is_left_out(instance.id) else instance)
 
     def not_selected(self) -> Iterator[Instance]:
         """Iterate over the instances of the data that are not selected, in the order of the data."""
@@ -193,6 +184,10 @@ class Dataset:
         found.digest = variant.digest_of(self.digest)
         if (change := variant.instance) is None:
             return found
+        return self._changed(found, change)
+
+    def _changed(self, found: Dataset, change: Callable[[Instance], Instance | None]) -> Dataset:
+        """Give a copy of this dataset the instances that `change` returns, in order; None leaves one out."""
         evaluated, is_held = set(self.positions), self._instances is not None
         kept: list[int] = []
         changed: list[Instance] = []

@@ -328,14 +328,17 @@ def write_parquet(rows: Sequence[Row], path: Path, _source: Source) -> None:
         records.write_parquet(str(path))
 
 
-def write_arrow(rows: Sequence[Row], path: Path, _source: Source) -> None:
-    """Write one record per row, as an Arrow stream."""
-    _write_batches(rows, path, "new_stream")
+def write_arrow(rows: Sequence[Row], path: Path, source: Source) -> None:
+    """Write one record per row, as an Arrow stream; for Feather as a file with an index, which is its version 2.
 
-
-def write_feather(rows: Sequence[Row], path: Path, _source: Source) -> None:
-    """Write one record per row, as an Arrow file with an index, which is version 2 of Feather."""
-    _write_batches(rows, path, "new_file")
+    Raises: MissingError if pyarrow is not installed.
+    """
+    pyarrow = import_pyarrow(path)
+    opener = pyarrow.ipc.new_file if source.kind == "feather" else pyarrow.ipc.new_stream
+    with _as_relation(rows, path) as records:
+        table = pyarrow.table(records)
+        with opener(str(path), table.schema) as writer:
+            writer.write_table(table)
 
 
 def write_text(path: Path, text: str, encoding: str) -> None:
@@ -353,7 +356,7 @@ WRITERS: Mapping[str, Callable[[Sequence[Row], Path, Source], None]] = {
     "xlsx": write_xlsx,
     "parquet": write_parquet,
     "arrow": write_arrow,
-    "feather": write_feather,
+    "feather": write_arrow,
     "docx": write_docx,
     "xml": write_xml,
     "text": write_whole_text,
@@ -382,15 +385,6 @@ def _element(name: str, value: object) -> ElementTree.Element:
         elif key != OWN_TEXT:
             element.extend(_element(key, part) for part in (entry if isinstance(entry, list) else [entry]))
     return element
-
-
-def _write_batches(rows: Sequence[Row], path: Path, opener: str) -> None:
-    """Write rows with a writer of `pyarrow.ipc`. Raises: MissingError if pyarrow is not installed."""
-    pyarrow = import_pyarrow(path)
-    with _as_relation(rows, path) as records:
-        table = pyarrow.table(records)
-        with getattr(pyarrow.ipc, opener)(str(path), table.schema) as writer:
-            writer.write_table(table)
 
 
 _KEPT = re.compile(r"\d{4}-\d\d-\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d\d:\d\d:\d\d")

@@ -38,9 +38,10 @@ from medhelm.extensions.pairwise.files import ComparingJudge, PairwiseComparison
 from medhelm.extensions.pairwise.prompts import PREFERRED, VERSION, PairVerdict, pair_prompt, read_verdict
 from medhelm.models.client import Client, ModelUnusable
 from medhelm.models.provider import Provider
-from medhelm.scoring.jury.panel import is_blank, is_judged, request_to_judge
+from medhelm.scoring.jury.panel import is_judged, request_to_judge
 from medhelm.scoring.jury.prompt_injection import find_injections
 from medhelm.scoring.jury.prompts import retry_prompt
+from medhelm.scoring.metric import is_blank
 from medhelm.storage.judgments import completion_of
 from medhelm.storage.runs import read_records
 from medhelm.storage.store import Store

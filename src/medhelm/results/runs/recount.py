@@ -25,8 +25,7 @@ from medhelm.domain import (
 from medhelm.domain.benchmark import group_by
 from medhelm.evaluation.recorder import RecordedScores
 from medhelm.evaluation.request_totals import CompletionCounter, JudgeRecorder, RequestTotals
-from medhelm.scoring.jury.panel import is_blank
-from medhelm.scoring.metric import Metric, not_computed
+from medhelm.scoring.metric import Metric, is_blank, not_computed
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.run_scores import stored_records
 from medhelm.storage.runs import (

@@ -48,24 +48,14 @@ _CENTURY = 50
 """Two-digit years below it are in this century, and from it on in the last."""
 
 _INPUTS = (
-    *(
-        "LMP",
-        "LNMP",
-        "last menstrual period",
-        "last period",
-        "menses",
-        "period",
-        "start(?:ing)?(?: date)?",
-        "from",
-        "after",
-        r"FU[MR]|DUM|DDR",
-        r"(?:[úu]ltim[ao]s?|letzten?|derni[èe]res?) (?:regla|menstrua\w+|per[ií]odo|Periode|Regel\w*|r[èe]gles)",
-        "desde|depuis|seit|dopo|après|nach|después de|hoy|heute|aujourd'hui|hoje",
-    ),
-    *("to", "days to", "today", "visit", "seen", "ultrasound", "admitted"),
+    r"LMP|LNMP|last menstrual period|last period|menses|period|start(?:ing)?(?: date)?|from|after"
+    r"|FU[MR]|DUM|DDR"
+    r"|(?:[úu]ltim[ao]s?|letzten?|derni[èe]res?) (?:regla|menstrua\w+|per[ií]odo|Periode|Regel\w*|r[èe]gles)"
+    r"|desde|depuis|seit|dopo|après|nach|después de|hoy|heute|aujourd'hui|hoje|to|days to|today|visit|seen"
+    r"|ultrasound|admitted"
 )
 _INPUT_DATE = lazy_regex(
-    rf"(?<!by )\b(?:{'|'.join(_INPUTS)})\b(?:\s?\([^()\d]{{0,20}}\))?[^\d\n.;:=,→]{{0,24}}(?:[:=]|->)?[\s\"']*"
+    rf"(?<!by )\b(?:{_INPUTS})\b(?:\s?\([^()\d]{{0,20}}\))?[^\d\n.;:=,→]{{0,24}}(?:[:=]|->)?[\s\"']*"
     r"(?:(?:is|was)\s)?(?:the |on )*\Z",
     re.IGNORECASE,
 )

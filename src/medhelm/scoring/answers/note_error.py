@@ -21,6 +21,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from medhelm.io.plugins import lazy_regex
+from medhelm.scoring.answers.number import ONES
 from medhelm.scoring.answers.text import before_next_task, clean_text
 
 
@@ -163,10 +164,7 @@ _OPEN = lazy_regex(
     r"|\b(?:may|might|could)\s(?:be|have|contain|seem|look)\b|\bat\sfirst\b|\blook(?:ing)?\sfor\b",
     re.IGNORECASE,
 )
-_DIGIT_WORDS = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
-)
+_DIGIT_WORDS = (*ONES, "twenty")
 _NUMBER_WORD = lazy_regex(rf"\b(sentence\s)({'|'.join(_DIGIT_WORDS)})\b", re.IGNORECASE)
 _IDS = lazy_regex(
     rf"\b(?:{_SENTENCE})(?:{_LINK}|s?\s)\(?(?P<first>\d{{1,3}})\b\)?(?![./]\d)"
@@ -228,10 +226,9 @@ _BAD_NOTE = lazy_regex(
 _REPAIRS = lazy_regex(
     r"\b(?:should|must|needs?\sto|ought\sto)\b|\b(?:replaced?|changed?|revised?|corrected)\b|\binstead\sof\b"
     r"|\bwould\sbe\scorrect\b|^\W*the\s(?:correct|right|appropriate)\s\w+(?:\s\w+)?\s(?:is|would\sbe|should\sbe)\b"
-    r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b|^\W*correct(?:ions?\b|\sversion\sof\b)"
-    r"|\b(?:correct(?:ing)?|rewrite|edit|substitute|fix|amend|modify|revise|update)\s(?:[\w-]+\s){0,6}?sentence\b"
-    r"|\bwould\sbe\scorrect\b|^\W*the\s(?:correct|right|appropriate)\s\w+(?:\s\w+)?\s(?:is|would\sbe|should\sbe)\b"
-    r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b|^\W*(?:corrections?\b|correct\s(?:version\sof\s)?(?:the\s)?sentence\b)",
+    r"|^\W*(?:except|with\sthe\sexception|apart|aside|other\sthan)\b"
+    r"|^\W*correct(?:ions?\b|\sversion\sof\b|\s(?:the\s)?sentence\b)"
+    r"|\b(?:correct(?:ing)?|rewrite|edit|substitute|fix|amend|modify|revise|update)\s(?:[\w-]+\s){0,6}?sentence\b",
     re.IGNORECASE,
 )
 _EXCEPTS = lazy_regex(rf"\W*{_EXCEPT_FOR}\b", re.IGNORECASE)

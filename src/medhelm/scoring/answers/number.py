@@ -226,41 +226,18 @@ _AFTER_YEAR = lazy_regex(r" ?(?:[A-Z]{2}|\)|guideline|equation|formula|version|c
 _UNIT_OF_COUNT = lazy_regex(r" ?(?:m?[lL]|[mµnpk]?g|ms(?:ec)?|cells|points?|m?mol|kcal|mOsm|units?|IU|U)\b")
 
 _INPUTS = (
-    *("body weight", "weight", "wt", "height", "ht", "age", "weighs", "weighing"),
-    *(
-        "sodium",
-        r"u?p?na\+?",
-        "potassium",
-        r"k\+",
-        "chloride",
-        "cl-?",
-        "bicarbonate",
-        "hco3-?",
-        "lactate",
-        r"phosph\w*",
-    ),
-    *("(?:serum )?creatinine", "s?u?p?cr", "glucose", "albumin", "bun", "urea", "bilirubin", "inr", "insulin"),
-    *("platelets?", "plt", "ast", "alt", "wbc", "hematocrit", "hct", "hba1c", "t3", "t4", "b12"),
-    *("tc", "hdl", "tg", "triglycerides", "(?:total )?cholesterol"),
-    *("heart rate", "hr", "respiratory rate", "rr", "sbp", "dbp", "bp", "blood pressure", "temp(?:erature)?", "t"),
-    *("spo2", "pao2", "paco2", "fio2", "ph", "qt", "aps", "meld", "e", "v", "m"),
-    *(
-        r"normal(?: \w+)?",
-        "cut-?offs?",
-        "thresholds?",
-        "factor(?: of)?",
-        "upper limit",
-        "lower limit",
-        "reference",
-        "goal",
-    ),
-    *("maximum(?: of)?", "max", "minimum(?: of)?", "starting", "dose per"),
-    *("stage", "class", "phase", "type", "grade", "day", "every", "within", "the last"),
+    r"body weight|weight|wt|height|ht|age|weighs|weighing|sodium|u?p?na\+?|potassium|k\+|chloride|cl-?"
+    r"|bicarbonate|hco3-?|lactate|phosph\w*|(?:serum )?creatinine|s?u?p?cr|glucose|albumin|bun|urea|bilirubin"
+    r"|inr|insulin|platelets?|plt|ast|alt|wbc|hematocrit|hct|hba1c|t3|t4|b12|tc|hdl|tg|triglycerides"
+    r"|(?:total )?cholesterol|heart rate|hr|respiratory rate|rr|sbp|dbp|bp|blood pressure|temp(?:erature)?|t"
+    r"|spo2|pao2|paco2|fio2|ph|qt|aps|meld|e|v|m|normal(?: \w+)?|cut-?offs?|thresholds?|factor(?: of)?"
+    r"|upper limit|lower limit|reference|goal|maximum(?: of)?|max|minimum(?: of)?|starting|dose per|stage"
+    r"|class|phase|type|grade|day|every|within|the last"
 )
 """Labels of inputs, limits and categories."""
 
 _INPUT = lazy_regex(
-    rf"(?<![A-Za-z+/-])(?<!\d)(?<!\d )(?:{'|'.join(_INPUTS)})[\"']?(?:\s?\([^()]{{0,20}}\))?"
+    rf"(?<![A-Za-z+/-])(?<!\d)(?<!\d )(?:{_INPUTS})[\"']?(?:\s?\([^()]{{0,20}}\))?"
     r"(?:\s(?:is|was|of|at))?\s?[:=≈(]?\s?(?:approximately\s|about\s|=\s)?(?:[-+]\s?)?\Z",
     re.IGNORECASE,
 )
@@ -360,17 +337,18 @@ _GROUPED_BY_SPACES = lazy_regex(
     re.IGNORECASE,
 )
 
-_ONES = (
+ONES = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
 )
+"""Words for 0 to 19."""
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_WORDS = {word: n for n, word in enumerate(_ONES)} | {word: 10 * n for n, word in enumerate(_TENS, 2)}
+_WORDS = {word: n for n, word in enumerate(ONES)} | {word: 10 * n for n, word in enumerate(_TENS, 2)}
 _SMALL = "|".join(sorted(_WORDS, key=len, reverse=True))
 _ANY = f"{_SMALL}|hundred|thousand"
 _SPELLED = lazy_regex(
     rf"\b(?=[zotfsenh])(?P<whole>(?:(?:{_ANY})\b(?:\sand\s(?=(?:{_SMALL})\b)|[ -](?=(?:{_ANY})\b))?){{1,8}})"
-    rf"(?:\s?point(?P<decimals>(?:\s(?:{'|'.join(_ONES[:10])})\b){{1,6}})|\s?(?P<half>and a half)\b)?",
+    rf"(?:\s?point(?P<decimals>(?:\s(?:{'|'.join(ONES[:10])})\b){{1,6}})|\s?(?P<half>and a half)\b)?",
     re.IGNORECASE,
 )
 _WORD = lazy_regex(r"[a-z]+", re.IGNORECASE)

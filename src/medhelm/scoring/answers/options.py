@@ -45,45 +45,10 @@ _TOKEN = (
 )
 _TOKEN_OF_ASCII = lazy_regex(_TOKEN)
 _ISOLATED_WORDS = frozenset(
-    (
-        "yes",
-        "no",
-        "maybe",
-        "true",
-        "false",
-        "none",
-        "both",
-        "never",
-        "always",
-        "unknown",
-        "uncertain",
-        "other",
-        "all",
-        "any",
-        "y",
-        "n",
-        "zero",
-        "one",
-    )
+    "yes no maybe true false none both never always unknown uncertain other all any y n zero one".split()  # noqa: SIM905
 )
 _EXPLAINS = frozenset(
-    (
-        "the",
-        "this",
-        "these",
-        "it",
-        "there",
-        "because",
-        "based",
-        "given",
-        "according",
-        "explanation",
-        "rationale",
-        "reason",
-        "since",
-        "in",
-        "confidence",
-    )
+    "the this these it there because based given according explanation rationale reason since in confidence".split()  # noqa: SIM905
 )
 _PRONOUNS = frozenset(("it", "they", "he", "she", "there"))
 _MODAL = frozenset(("would", "should", "must", "will", "has", "could", "might", "may"))

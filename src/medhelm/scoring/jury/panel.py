@@ -34,7 +34,7 @@ from medhelm.errors import DataError
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.models.prompt_caching import cache_prices, shared_prefix
 from medhelm.models.provider import Provider
-from medhelm.scoring.metric import Metric, group_parts, not_computed, too_long
+from medhelm.scoring.metric import Metric, group_parts, is_blank, not_computed, too_long
 
 if TYPE_CHECKING:
     from medhelm.scoring.jury.prompts import JudgePrompt
@@ -336,11 +336,6 @@ def jury_verdict(
         coverage=sum(cell.failure is None for cell in judgments) / len(judgments),
         subscores=_subscores(rubric, criteria, complete) if enough else {},
     )
-
-
-def is_blank(completion: Completion) -> bool:
-    """Return True if a completion is empty, or holds nothing but reasoning: then no judge is called."""
-    return completion.failure is None and not strip_reasoning(completion.text or "").strip()
 
 
 def is_judged(completion: Completion) -> bool:

@@ -35,10 +35,9 @@ _Result = TypeVar("_Result")
 
 _NEEDED = {
     "medcalc_accuracy": ("Calculator ID", "Category"),
-    "sql_execution_accuracy": ("database", "database"),
-    "sql_precision": ("database", "database"),
-    "sql_recall": ("database", "database"),
-    "sql_validity": ("database", "database"),
+    **dict.fromkeys(
+        ("sql_execution_accuracy", "sql_precision", "sql_recall", "sql_validity"), ("database", "database")
+    ),
 }
 """Metric -> the column it needs by the corrected rule, and by the published rule."""
 
@@ -143,7 +142,7 @@ def _comparison(name: str) -> Callable[[str, Instance], float]:
             raise NotComputed(
                 f"`{name}` selects a part of the completion, and only the harness that made the run knows which"
             )
-        words = normalize_keeping_meaning(completion).split()
+        words = _words(completion)
         return float(any(rule(completion, words, own) for text in targets if (own := _words(text))))
 
     return rate
@@ -169,6 +168,10 @@ def _contains(words: Sequence[str], target: Sequence[str]) -> bool:
     return any(list(words[i : i + n]) == target for i in range(len(words) - n + 1))
 
 
+def _is_whole(_: str, words: Sequence[str], target: Sequence[str]) -> bool:
+    return list(words) == target
+
+
 def _is_stated(completion: str, target: Sequence[str]) -> bool:
     """Return True if the text after the last "Answer:" is the target."""
     stated = _STATED.findall(completion)
@@ -181,9 +184,7 @@ _TextRule = Callable[[str, Sequence[str], list[str]], bool]
 _TEXT_RULES: Mapping[str, _TextRule] = {
     "includes": lambda _, words, target: _contains(words, target),
     "match": lambda _, words, target: words[: len(target)] == target or words[-len(target) :] == target,
-    "exact": lambda _, words, target: list(words) == target,
-    "acc": lambda _, words, target: list(words) == target,
-    "choice": lambda _, words, target: list(words) == target,
+    **dict.fromkeys(("exact", "acc", "choice"), _is_whole),
     "answer": lambda completion, _, target: _is_stated(completion, target),
 }
 """Metric -> its comparison of texts, by words, without regard to case and punctuation. Missing: filters and patterns

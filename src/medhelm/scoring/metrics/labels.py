@@ -63,6 +63,10 @@ class SetOverlap(NamedTuple):
         return self.both / self.reference if self.reference else float(not self.found)
 
 
+_Sets = Callable[[str, Instance, Rule], tuple[AbstractSet[str], AbstractSet[str]]]
+"""Reads the members of the set in a completion, and of that in its reference, by a rule."""
+
+
 def overlap(found: AbstractSet[str], reference: AbstractSet[str]) -> SetOverlap:
     """Count the members of two sets and of their intersection.
 
@@ -70,6 +74,10 @@ def overlap(found: AbstractSet[str], reference: AbstractSet[str]) -> SetOverlap:
     0.4
     """
     return SetOverlap(len(found & reference), len(found), len(reference))
+
+
+def _f1(sets: SetOverlap) -> float:
+    return sets.f1
 
 
 def differences(found: AbstractSet[str], reference: AbstractSet[str]) -> str:
@@ -108,14 +116,19 @@ def _read_labels(completion: str, instance: Instance) -> object:
     return _label_sets(completion, instance, "corrected")[0] or says_none(completion) or None
 
 
-def _f1_rule(rule: Rule) -> ScoreFunction:
-    """Build F1 of one instance by a rule."""
-    return lambda completion, instance: overlap(*_label_sets(completion, instance, rule)).f1
+def _rule(sets: _Sets, value: Callable[[SetOverlap], float], rule: Rule) -> ScoreFunction:
+    """Build a rule for one instance. By the corrected one, an empty completion scores 0 whatever the reference is."""
+
+    def rate(completion: str, instance: Instance) -> float:
+        found = overlap(*sets(completion, instance, rule))
+        return 0.0 if rule == "corrected" and not completion.strip() else value(found)
+
+    return rate
 
 
-def _micro_parts(completion: str, instance: Instance, rule: Rule) -> Parts:
-    """Return the contribution of an instance to the sum over all labels."""
-    return {"": overlap(*_label_sets(completion, instance, rule)).counts}
+def _sums(sets: _Sets) -> Callable[[str, Instance, Rule], Parts]:
+    """Build the contribution of an instance to the sum over all members."""
+    return lambda completion, instance, rule: {"": overlap(*sets(completion, instance, rule)).counts}
 
 
 def _macro_parts(completion: str, instance: Instance, rule: Rule) -> Parts:
@@ -154,8 +167,8 @@ def _f1_metric(name: str, description: str, parts: Callable[[str, Instance, Rule
         title=METRIC_TITLES[name],
         description=f"{description} A completion without labels scores 0.",
         source="Averages of F1 as in scikit-learn (Pedregosa et al., 2011); the published rule compares labels exactly",
-        published=_f1_rule("published"),
-        corrected=_f1_rule("corrected"),
+        published=_rule(_label_sets, _f1, "published"),
+        corrected=_rule(_label_sets, _f1, "corrected"),
         explain=_explain,
         parts=parts,
         reads=AnswerReader("label", _read_labels),
@@ -166,7 +179,7 @@ LABEL_F1 = _f1_metric("label_f1", "F1 of the labels named, of each instance, ave
 LABEL_MICRO_F1 = _f1_metric(
     "label_micro_f1",
     "F1 of the labels named, of the sums over all instances: frequent labels count most.",
-    _micro_parts,
+    _sums(_label_sets),
 )
 LABEL_MACRO_F1 = _f1_metric(
     "label_macro_f1", "Mean over labels of each label's F1 in all instances: rare labels count as much.", _macro_parts
@@ -201,7 +214,6 @@ BALANCED_ACCURACY = Metric(
 # program failed; here the value is 1, or 0 by the corrected rule for an empty completion.
 
 _PUBLISHED = lazy_regex(r"\b[A-Z]\d{1,3}(?:\.\d{1,4})?\.?\b")
-_CODE_SEPARATOR = lazy_regex(r"[,;\n]")
 
 
 def _published_codes(text: str) -> frozenset[str]:
@@ -214,24 +226,8 @@ def _code_sets(completion: str, instance: Instance, rule: Rule) -> tuple[frozens
     right = correct_references(instance)
     if rule == "published":
         return _published_codes(completion), frozenset[str]().union(*map(_published_codes, right))
-    entries = (entry for text in right for entry in _CODE_SEPARATOR.split(text))
+    entries = (entry for text in right for entry in _SEPARATOR.split(text))
     return read_codes(completion), frozenset(code for entry in entries if (code := normalize_code(entry)))
-
-
-def _rule(value: Callable[[SetOverlap], float], rule: Rule) -> ScoreFunction:
-    """Build a rule for one note."""
-
-    def rate(completion: str, instance: Instance) -> float:
-        empty = rule == "corrected" and not completion.strip()
-        sets = _code_sets(completion, instance, rule)
-        return 0.0 if empty else value(overlap(*sets))
-
-    return rate
-
-
-def _code_micro_parts(completion: str, instance: Instance, rule: Rule) -> Parts:
-    """Return the contribution of a note to the sum over all codes."""
-    return {"": overlap(*_code_sets(completion, instance, rule)).counts}
 
 
 def _explanation(*, missing: bool = True, extra: bool = True) -> Callable[[str, Instance, Rule], str]:
@@ -243,7 +239,7 @@ def _explanation(*, missing: bool = True, extra: bool = True) -> Callable[[str, 
         given = found if extra else found & reference
         if not found or given == wanted:
             return ""
-        entries = {code.strip() for text in instance.correct for code in _CODE_SEPARATOR.split(text)}
+        entries = {code.strip() for text in instance.correct for code in _SEPARATOR.split(text)}
         read = {normalize_code(code) for code in reference}
         lost = {code for code in entries if normalize_code(code) not in read}
         if lost and rule == "published":
@@ -268,8 +264,8 @@ def _metric(
         source=(
             "ICD-10-CM and ICD-10-PCS (CMS, FY 2024 to 2026); example-based averages (Godbole and Sarawagi, 2004); HELM"
         ),
-        published=_rule(value, "published"),
-        corrected=_rule(value, "corrected"),
+        published=_rule(_code_sets, value, "published"),
+        corrected=_rule(_code_sets, value, "corrected"),
         explain=explain,
         parts=parts,
         reads=AnswerReader("code", lambda completion, _: read_codes(completion) or says_none(completion) or None),
@@ -279,7 +275,7 @@ def _metric(
 ICD_F1 = _metric(
     "icd_f1",
     "F1 of the ICD-10 codes given to a note, averaged over notes.",
-    lambda sets: sets.f1,
+    _f1,
     _explanation(),
 )
 ICD_PRECISION = _metric(
@@ -297,9 +293,9 @@ ICD_RECALL = _metric(
 ICD_MICRO_F1 = _metric(
     "icd_micro_f1",
     "F1 of the ICD-10 codes given, of the sums over all notes.",
-    lambda sets: sets.f1,
+    _f1,
     _explanation(),
-    _code_micro_parts,
+    _sums(_code_sets),
 )
 
 

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -86,15 +86,7 @@ def run_query(database: Path, sql: str, *, now: str = "", limits: QueryLimits = 
     if len(sql) > _LONGEST:
         return QueryResult(code="size", message=f"it is longer than {_LONGEST:,} characters")
     address = f"file:{quote(os.fsencode(database.absolute()))}?mode=ro&immutable=1"
-    request = {
-        "database": address,
-        "sql": sql,
-        "now": now,
-        "time_s": limits.time_s,
-        "steps": limits.steps,
-        "rows": limits.rows,
-        "size": limits.size,
-    }
+    request = {"database": address, "sql": sql, "now": now, **asdict(limits)}
     pool = _POOLS.setdefault(os.getpid(), _Pool())  # a process made by forking has workers of its own
     answer = pool.ask(json.dumps(request).encode("ascii") + b"\n", limits)
     if answer.get("code") == "database":

@@ -77,15 +77,8 @@ _CODES = {
 """Primary result codes of SQLite that the query's wording does not cause."""
 
 _ASKS_CLOCK = re.compile(r"\bnow\b|\bcurrent_|\(\s*\)|\bstrftime\s*\(\s*'[^']*'\s*\)", re.IGNORECASE)
-_CLOCK_READERS = {
-    "date": ("select date({})", 0),
-    "time": ("select time({})", 0),
-    "datetime": ("select datetime({})", 0),
-    "julianday": ("select julianday({})", 0),
-    "unixepoch": ("select unixepoch({})", 0),
-    "strftime": ("select strftime({})", 1),
-}
-"""Functions that know the present -> how to call the real one, and which argument names the moment."""
+_CLOCK_READERS = {**dict.fromkeys(("date", "time", "datetime", "julianday", "unixepoch"), 0), "strftime": 1}
+"""Functions that know the present -> which argument names the moment."""
 
 
 class QueryRefused(Exception):  # noqa: N818 - what happened
@@ -230,19 +223,20 @@ def _stop_clock(connection: sqlite3.Connection, now: str) -> None:
     """Make every function of date and time use `now` as the current time."""
     real = sqlite3.connect(":memory:")
 
-    def with_fixed_clock(call: str, moment: int) -> Callable[..., Any]:
+    def with_fixed_clock(name: str, moment: int) -> Callable[..., Any]:
         def function(*arguments: Any) -> Any:
             values = list(arguments)
             if len(values) == moment:
                 values.append(now)
             elif len(values) > moment and str(values[moment]).strip().lower() == "now":
                 values[moment] = now
-            return real.execute(call.format(", ".join("?" * len(values))), values).fetchone()[0]
+            marks = ", ".join("?" * len(values))
+            return real.execute(f"select {name}({marks})", values).fetchone()[0]
 
         return function
 
-    for name, (call, moment) in _CLOCK_READERS.items():
-        connection.create_function(name, -1, with_fixed_clock(call, moment), deterministic=True)
+    for name, moment in _CLOCK_READERS.items():
+        connection.create_function(name, -1, with_fixed_clock(name, moment), deterministic=True)
     for name, call in (("timestamp", "select datetime(?)"), ("date", "select date(?)"), ("time", "select time(?)")):
         present = real.execute(call, (now,)).fetchone()[0]
         connection.create_function(f"current_{name}", 0, lambda present=present: present, deterministic=True)
