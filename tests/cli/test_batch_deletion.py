@@ -14,6 +14,9 @@ from tests.support.servers.openai import Answer
 from tests.support.servers.vendors import ANTHROPIC, OPENAI, Vendor
 
 BOTH = pytest.mark.parametrize("vendor", [OPENAI, ANTHROPIC], ids=lambda vendor: vendor.provider)
+ONE_IN_SHORT = pytest.mark.parametrize(
+    "vendor", [OPENAI, pytest.param(ANTHROPIC, marks=pytest.mark.long)], ids=lambda vendor: vendor.provider
+)
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 LIMITED = Answer(status=403, body={"error": {"message": "This key may not delete.", "type": "permission_error"}})
 DIE = "import os, signal\nasync def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -74,7 +77,7 @@ def test_a_deletion_that_fails_is_a_note_and_tried_again(batches: BatchRuns, ven
 
 
 @POSIX
-@BOTH
+@ONE_IN_SHORT
 def test_a_run_killed_between_the_cache_and_the_deletion_deletes_when_it_comes_back(
     batches: BatchRuns, vendor: Vendor
 ) -> None:

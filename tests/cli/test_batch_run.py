@@ -85,7 +85,10 @@ def test_requests_whose_limit_was_used_up_by_reasoning_go_into_a_second_batch(
 @POSIX
 @ONE_IN_SHORT
 def test_a_run_killed_after_handing_over_comes_back_to_its_batch(batches: BatchRuns, vendor: Vendor) -> None:
-    batches.leave_waiting(vendor)
+    batches.services.looks = 10**9
+    with killed(batches.start(vendor)):
+        batches.services.wait_for_a_look()
+    batches.services.looks = 0
     (kept,) = batches.kept
     assert (kept.state, kept.n, kept.remote_id) == ("submitted", N, next(iter(batches.services.batches)))
     text = Batches(batches.store).path(kept).read_text()
@@ -326,18 +329,16 @@ def test_the_plan_shows_both_prices(batches: BatchRuns) -> None:
     assert batches.services.asked == []
 
 
-@POSIX
-@ONE_IN_SHORT
-def test_the_plan_knows_what_waits_in_a_batch(batches: BatchRuns, vendor: Vendor) -> None:
-    words = ["plan", *batches.words(vendor, "google-m")[1:]]
+def test_the_plan_knows_what_waits_in_a_batch(batches: BatchRuns) -> None:
+    words = ["plan", *batches.words(OPENAI, "google-m")[1:]]
     before = batches.medhelm(*words, "--batch").json
-    batches.leave_waiting(vendor)
+    batches.leave_waiting(OPENAI)
     after = batches.medhelm(*words, "--batch").json
     assert [(row["waiting"], row["cached"]) for row in after["rows"]] == [(N, 0), (0, 0)]
     assert after["batch_cost_usd"] == before["batch_cost_usd"]  # handed over, and not charged yet
     warnings = " ".join(batches.medhelm(*words).json["warnings"])
     assert "9 of the requests are in batches (`medhelm batches`) and would be sent again" in warnings
-    done = batches.run(vendor, batch=False)
+    done = batches.run(OPENAI, batch=False)
     assert "9 requests are pending in batch" in done.err
 
 

@@ -196,8 +196,7 @@ def is_whole(folder: Path) -> bool:
     return found == {*listed, "report.json"} and digests == listed
 
 
-@pytest.mark.parametrize("stop_at", [1, 4, 5])
-@pytest.mark.parametrize("has_old_report", [False, True])
+@pytest.mark.parametrize(("stop_at", "has_old_report"), [(1, False), (4, True), (5, True)])
 def test_a_report_is_the_new_one_or_the_old_one_or_not_there(
     tmp_path: Path, stop_at: int, has_old_report: bool
 ) -> None:

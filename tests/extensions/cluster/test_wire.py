@@ -115,7 +115,7 @@ def changed(data: st.DataObject, whole: dict[str, Any]) -> str:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_a_worker_sends_is_read_or_refused(data: st.DataObject) -> None:
     with suppress(GatewayError):
         for one in wire.read_requests(changed(data, FULL), MODELS):
@@ -134,7 +134,7 @@ def test_a_number_that_is_none_is_refused(value: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_a_gateway_sends_is_read_or_refused(data: st.DataObject) -> None:
     with suppress(GatewayError):
         for number, result in wire.read_results(changed(data, data.draw(st.sampled_from([RESULT, ERROR])))):
@@ -157,7 +157,7 @@ CHAT: dict[str, Any] = {
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_another_tool_sends_is_read_or_refused(data: st.DataObject) -> None:
     text = changed(data, CHAT)[1:-1]
     if data.draw(st.booleans()):
