@@ -37,7 +37,7 @@ SLOW = {
     "benchmarks/test_personal_identifiers",  # spaCy
     "benchmarks/test_plugin_template",  # processes
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers", "writers")),
-    *(f"io/test_{name}" for name in ("plugins", "reader", "report_folder")),
+    *(f"io/test_{name}" for name in ("folders", "plugins", "reader")),
     *("models/test_cache", "models/batch"),  # processes
     "models/providers/test_vendors",  # every error of every vendor
     *("scoring/sql", "scoring/metrics/test_sql"),  # processes

@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from math import comb
 from pathlib import Path
@@ -18,9 +19,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from medhelm.analysis.comparison.paired_differences import paired_difference
 from medhelm.analysis.means import wilson_interval
+from medhelm.cli import cli
+from medhelm.cli.global_options import Shared
 from medhelm.domain import Completion, Instance, Message, Model, Prompt, Request
 from medhelm.errors import DataError, ProviderError, UserError
 from medhelm.evaluation.rescore import library_of
@@ -28,6 +32,7 @@ from medhelm.extensions.exchange.helm.importer import helm_naming
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.providers import ProviderContext
+from tests.support.cases import check_cases
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server
 from tools import reference
@@ -35,7 +40,7 @@ from tools import reference
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), ROOT / "bench" / "README.md"]
-EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+BY_NAME = {str(page.relative_to(ROOT)): page for page in PAGES}
 
 ROWS = """\
 case,patient_id,note,question,option_a,option_b,option_c,correct
@@ -93,16 +98,24 @@ def notebook_code(path: Path) -> list[str]:
     return ["".join(cell["source"]) for cell in code]
 
 
-@EVERY_PAGE
-def test_every_command_and_option_in_the_documents_exists(medhelm: Medhelm, page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for command, rest in COMMAND.findall(text):
-        helped = medhelm(*command.split(), "--help")
-        assert helped.code == 0, f"medhelm {command}"
-        for option in re.findall(r"--[a-z-]+", rest.partition("#")[0]):
-            assert option in helped.out, f"medhelm {command} {option}"
+@cache
+def help_of(command: str) -> str:
+    helped = CliRunner().invoke(cli, [*command.split(), "--help"], obj=Shared())
+    assert helped.exit_code == 0, f"medhelm {command}"
+    return helped.output
 
 
+def assert_commands_exist(page: Path) -> None:
+    for command, rest in COMMAND.findall(page.read_text(encoding="utf-8")):
+        for option in ("", *re.findall(r"--[a-z-]+", rest.partition("#")[0])):
+            assert option in help_of(command), f"medhelm {command} {option}"
+
+
+def test_every_command_and_option_in_the_documents_exists() -> None:
+    check_cases(BY_NAME, assert_commands_exist)
+
+
+@cache
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub and Zensical make them."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -121,8 +134,11 @@ def links(page: Path) -> list[tuple[str, str]]:
     return re.findall(r"\]\((?!https?://)([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8"))
 
 
-@EVERY_PAGE
-def test_links_files_and_modules_of_a_page_exist(page: Path) -> None:
+def test_links_files_and_modules_of_every_page_exist() -> None:
+    check_cases(BY_NAME, assert_links_exist)
+
+
+def assert_links_exist(page: Path) -> None:
     for path, anchor in links(page):
         target = page.parent / path if path else page
         assert target.exists(), path

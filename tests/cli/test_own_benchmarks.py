@@ -1,4 +1,4 @@
-"""A benchmark of the user's own: `run` names its folder, and commands that read the store find it by themselves."""
+"""Benchmarks and data of the user's own, and how commands that read the store find them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medhelm.extensions.web.site import Site
 from medhelm.storage.own_benchmarks import remember_folders
 from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import make_benchmark
-from tests.support.cli import Medhelm, succeeded
+from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.html import HtmlPage
 from tests.support.web.sites import make_client
 
@@ -88,3 +88,96 @@ def test_a_folder_that_only_a_store_names_runs_no_code_and_makes_no_text_public(
     assert refused.code != 0
     assert f"--trust {folder}" in refused.err
     assert not trace.exists()
+
+
+# --- a spreadsheet as a benchmark, and files in place of the published ones -------------------------------------------
+
+HEADER = ["Case ID", "Patient", " Note text ", "Answer"]
+
+
+def cases() -> list[list[str]]:
+    """Rows with an answer in changing case: each third one is yes."""
+    note = "72-year-old, temp 38.{} °C – naïve; “no” bleeding, takes {}."
+    kinds = [("yes", "apixaban"), ("No", "metformin"), ("no", "aspirin")]
+    return [
+        [str(i), f"p{i // 2}", note.format(i, kinds[i % 3][1]), kinds[i % 3][0].upper() if i == 3 else kinds[i % 3][0]]
+        for i in range(1, 31)
+    ]
+
+
+def tabs(path: Path) -> Path:
+    path = path / "notes.csv"
+    path.write_text("".join("\t".join(row) + "\n" for row in (HEADER, *cases())), encoding="utf-16")
+    return path
+
+
+def test_a_spreadsheet_becomes_a_benchmark(medhelm: Medhelm, tmp_path: Path) -> None:
+    made = succeeded(medhelm("benchmarks", "new", "anticoagulants", "--from", tabs(tmp_path), "--out", tmp_path))
+    for words in ("The prompt shows `Note text`", "identified by `Case ID`", "same `Patient` count as one patient"):
+        assert words in made.out
+    place = tmp_path / "anticoagulants"
+    checked = succeeded(medhelm("benchmarks", "check", place, "--json"))
+    (result,) = checked.json["benchmarks"]
+    assert (result["n"], result["exceptions"], result["findings"]) == (30, [], [])
+    assert "38.1 °C – naïve; “no” bleeding" in medhelm("benchmarks", "preview", place, "--count", "1").out
+    run = medhelm("run", place, "--model", "baseline/majority", "--json").json["runs"][0]
+    assert run["metrics"]["exact_match"]["value"] == pytest.approx(2 / 3)
+
+
+def test_what_is_skipped_or_spelled_in_several_ways_is_said(medhelm: Medhelm, tmp_path: Path) -> None:
+    labels = ["Y", "yes", "N", "no", "No", "unknown"]
+    rows = [
+        f"{n},{'' if label == 'no' else 'Fever since Monday.'},Is it {label}?,{label}" for n, label in enumerate(labels)
+    ]
+    (tmp_path / "w.csv").write_text("\n".join(["id,note,question,answer", *rows]), encoding="utf-8")
+    made = succeeded(medhelm("benchmarks", "new", "ward", "--from", "w.csv"))
+    for words in ("1 of 6 rows is skipped, because `note` is empty", "read as one: `N` as `no`, `Y` as `yes`"):
+        assert words in made.out
+    (result,) = succeeded(medhelm("benchmarks", "check", "./ward", "--json")).json["benchmarks"]
+    assert (result["n"], result["findings"]) == (5, [])
+    assert result["remarks"][-1] == "1 of 6 rows is skipped: `note` is empty (1)"
+    definition = tmp_path / "ward" / "benchmark.yaml"
+    text = definition.read_text(encoding="utf-8")
+    definition.write_text(text.replace(', values: {N: "no", Y: "yes"}', ""), encoding="utf-8")
+    assert_refused(
+        medhelm("benchmarks", "check", "./ward"),
+        "w.csv, line 2 (id 0): the answer `Y` is not one of the options",
+        "If it means `yes`, write `values: {Y: yes}` under `answer`.",
+    )
+
+
+def test_a_cluster_that_looks_like_a_record_number_is_named(medhelm: Medhelm, tmp_path: Path) -> None:
+    """When it is guessed, and when the benchmark is checked."""
+    rows = [f"{1000100 + n // 2},note {n} of a patient who came in,{'yes' if n % 2 else 'no'}" for n in range(8)]
+    (tmp_path / "notes.csv").write_text("\n".join(["Subject,Note,Answer", *rows]) + "\n")
+    made = succeeded(medhelm("benchmarks", "new", "own", "--from", "notes.csv"))
+    assert "`Subject` looks like a record number of patients" in made.out + made.err
+    checked = medhelm("benchmarks", "check", "own")
+    assert "`cluster: Subject` looks like a record number of patients" in checked.out + checked.err
+
+
+def test_what_a_name_may_mean(medhelm: Medhelm, tmp_path: Path) -> None:
+    tabs(tmp_path)
+    medhelm("benchmarks", "new", "mine")
+    (tmp_path / "mine").rename(tmp_path / "pubmed_qa")
+    for name, words in (
+        ("pubmed_qa", "is both a benchmark and the folder ./pubmed_qa"),
+        ("PubMedQA", "Did you mean `pubmed_qa`?"),
+        ("med_qa,pubmed_qa", "Separate names with blanks: med_qa pubmed_qa."),
+        ("notes.csv", "`medhelm benchmarks new NAME --from notes.csv` makes a benchmark of it"),
+    ):
+        assert_refused(medhelm("run", name, "--model", "baseline/majority"), words)
+
+
+def test_own_data_in_place_of_the_published_files_is_another_data_set(
+    medhelm: Medhelm, tmp_path: Path, data_dir: Path
+) -> None:
+    sample = medhelm("data", "sample", "pubmed_qa", "--out", tmp_path)
+    assert f"medhelm run pubmed_qa --data {tmp_path} --own-data --model ..." in sample.out
+    refused = medhelm("benchmarks", "check", "pubmed_qa", "--data", tmp_path)
+    assert_refused(refused, "for data of your own, use --own-data")
+    own = ("run", "pubmed_qa", "--data", tmp_path, "--own-data", "--model", "baseline/majority")
+    assert medhelm(*own).code == 0
+    assert "PubMedQA (own data)" in medhelm("leaderboard", "--by", "benchmark").out
+    medhelm("run", "pubmed_qa", "--data", data_dir, "--model", "baseline/lexical", "--limit", "50")
+    assert "run on own data, the others on the published data" in medhelm("leaderboard").out

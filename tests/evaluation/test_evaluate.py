@@ -120,13 +120,6 @@ def test_a_broken_answer_is_a_failure_and_never_a_score(tmp_path: Path, server: 
     assert (again.requests_sent, dict(again.runs[0].failures)) == (2, {"refusal": 1})
 
 
-def test_a_model_whose_every_answer_is_empty_scores_zero(tmp_path: Path, server: Server) -> None:
-    server.script(chat(""))
-    (done,) = run(tmp_path, [model(server)]).runs
-    assert (done.status, done.n_failed, done.estimates["corrected"]["exact_match"].value) == ("complete", 0, 0.0)
-    assert texts(tmp_path) == [""] * 9
-
-
 def test_a_server_that_is_not_there_is_given_up_soon(tmp_path: Path) -> None:
     (absent,) = named("openai/mock@http://127.0.0.1:9/v1")
     evaluation = run(tmp_path, [absent, *named("baseline/majority")], attempts=1)

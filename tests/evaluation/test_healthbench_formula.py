@@ -129,7 +129,9 @@ def evaluated(folder: Path, server: Server, conversations: Sequence[Row], shares
     return list(done.runs)
 
 
-@pytest.mark.parametrize(("seed", "share", "harm"), [(2, 0.5, 20), (3, 0.9, 30), (4, 0.0, 4)])
+@pytest.mark.parametrize(
+    ("seed", "share", "harm"), [(2, 0.5, 20), pytest.param(3, 0.9, 30, marks=pytest.mark.long), (4, 0.0, 4)]
+)
 def test_scores_and_tags_are_the_authors_by_both_rules(
     tmp_path: Path, server: Server, seed: int, share: float, harm: int
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -94,8 +93,6 @@ BAD: Mapping[str, tuple[str | Answer, str, int]] = {
     "off the scale": (verdict(7, 7, 7), "off_scale", 2),
     "not a number": (verdict(float("nan"), 3, 3), "", 2),
     "brackets": ("[" * 200_000, "", 2),
-    "10 MB": (json.dumps({"accuracy": {"score": 5, "explanation": "x" * 1_000_000}}), "", 2),
-    "nested": ('{"accuracy": {"score": {"score": 3}}}', "", 2),
     "refusal": (chat(None, finish_reason="content_filter"), "refusal", 1),
     "server error": (Answer(status=500), "server_error", 2),
     "wrong key": (Answer(status=401), "unusable", 1),

@@ -1,15 +1,26 @@
-"""Plug-ins by name: who may have one, when code is imported, and what is said of packages that do not work."""
+"""Plug-ins by name: who may have one, when code is imported, what is said of broken ones; and documents by name."""
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from medhelm.errors import UserError
 from medhelm.io import plugins
-from medhelm.io.plugins import METRICS, Plugin, WithPlugins, declared, packages_that_cannot_be_read
+from medhelm.io.plugins import (
+    METRICS,
+    Plugin,
+    WithPlugins,
+    declared,
+    find_document,
+    find_documents,
+    packages_that_cannot_be_read,
+)
+from tests.support.cli import Medhelm
 from tests.support.plugins import Install
 
 
@@ -113,3 +124,26 @@ def test_metadata_that_is_none_disturbs_nobody_else(site: Path, install: Install
     assert list(declared(METRICS)) == ["good"]
     wrong = packages_that_cannot_be_read()
     assert (len(wrong), any("damaged-1.dist-info cannot be read" in text for text in wrong)) == (2, True)
+
+
+# --- documents that come with the package -----------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_document_is_listed_and_in_the_wheel(medhelm: Medhelm) -> None:
+    listed = medhelm("docs").out
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packed = wheel["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    for name, path in find_documents().items():
+        assert re.search(rf"^{re.escape(name)}( |$)", listed, re.MULTILINE)
+        assert any(path.is_relative_to(ROOT / place) for place in packed), path
+    assert medhelm("docs", "benchmark_yaml").out.count("| `source.delimiter` |") == 1
+    assert Path(medhelm("docs", "benchmark.schema.json", "--path").out.strip()).is_file()
+
+
+def test_a_document_is_found_by_any_of_its_names() -> None:
+    for name in ("add_a_benchmark", "how-to/add_a_benchmark", "docs/how-to/add_a_benchmark.md"):
+        assert find_document(name).name == "add_a_benchmark.md"
+    with pytest.raises(UserError, match="Did you mean `add_a_benchmark`"):
+        find_document("add_benchmark")

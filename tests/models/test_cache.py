@@ -8,7 +8,6 @@ import hashlib
 import json
 import random
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -374,21 +373,6 @@ def start_writer(path: Path, first: int, count: int) -> subprocess.Popen[str]:
     """Another process that writes, ten at a time, and says the last number of every ten that are committed."""
     arguments = [str(path), str(first), str(count)]
     return subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], stdout=subprocess.PIPE, text=True)
-
-
-def test_what_was_committed_survives_kill_9(path: Path) -> None:
-    with start_writer(path, 0, 1_000_000) as writer:
-        assert writer.stdout is not None
-        for line in writer.stdout:
-            if int(line) >= 200:
-                break
-        writer.send_signal(signal.SIGKILL)
-        committed = [int(line), *[int(more) for more in writer.stdout.read().split()]][-1]
-    assert writer.returncode == -signal.SIGKILL
-    with Cache(path) as cache:
-        assert all(cache.get(digest(n)) == Completion(text="x") for n in range(committed + 1))
-        put(cache, 2_000_000)
-    assert len(stored(path)) >= committed + 2
 
 
 def test_processes_create_and_share_one_file(path: Path) -> None:

@@ -16,7 +16,7 @@ from medhelm.cli import shell_completion
 from medhelm.cli.global_options import Shared, existing_audit_log, load, open_datasets, shared_options
 from medhelm.cli.options import FORMATS, option_from
 from medhelm.cli.output import output_option, table_options
-from medhelm.cli.printing import print_json, warn
+from medhelm.cli.printing import print_either, print_json, warn
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings
 
@@ -60,10 +60,11 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
     found = load(shared, names or ["all", "additional"])
     made = constructions()
     folders = {benchmark.name: find_folder(benchmark, shared.data) for benchmark in found}
-    if shared.json:
-        print_json({"benchmarks": [benchmark_as_json(b, folders[b.name], made.get(b.name, "")) for b in found]})
-    else:
-        click.echo(benchmarks_table(found, folders, made))
+    print_either(
+        shared.json,
+        {"benchmarks": [benchmark_as_json(b, folders[b.name], made.get(b.name, "")) for b in found]},
+        benchmarks_table(found, folders, made),
+    )
     return 0
 
 
@@ -87,10 +88,7 @@ def show_benchmark(shared: Shared, name: str) -> int:
 
     for benchmark in load(shared, [name]):
         folder, made = find_folder(benchmark, shared.data), constructions().get(benchmark.name, "")
-        if shared.json:
-            print_json(benchmark_as_json(benchmark, folder, made))
-        else:
-            click.echo(show_text(benchmark, folder, made))
+        print_either(shared.json, benchmark_as_json(benchmark, folder, made), show_text(benchmark, folder, made))
     return 0
 
 
@@ -225,10 +223,7 @@ def preview(shared: Shared, name: str, count: int, prompt: str, sample: str, tie
     for opened in open_datasets(shared, name, tier=tier, sample=sample, limit=count, own_data=own_data):
         (dataset,) = in_each_way(opened, settings)
         cases = [case_of(dataset.benchmark, instance) for instance in dataset]
-        if shared.json:
-            print_json(cases)
-        else:
-            click.echo(preview_text(dataset.benchmark, cases))
+        print_either(shared.json, cases, preview_text(dataset.benchmark, cases))
     return 0
 
 
@@ -364,11 +359,8 @@ def taxonomy(shared: Shared, tasks: bool) -> int:
     from medhelm.results.catalog import coverage, taxonomy_as_json, taxonomy_tree
 
     covered = coverage(load(shared, ["all"]), shared.data)
-    if shared.json:
-        print_json(taxonomy_as_json(covered, TASKS_OF_THE_PAPER, VALIDATION))
-    else:
-        tree = taxonomy_tree(covered, tasks_of_the_paper=TASKS_OF_THE_PAPER, validation=VALIDATION, with_tasks=tasks)
-        click.echo(tree)
+    tree = taxonomy_tree(covered, tasks_of_the_paper=TASKS_OF_THE_PAPER, validation=VALIDATION, with_tasks=tasks)
+    print_either(shared.json, taxonomy_as_json(covered, TASKS_OF_THE_PAPER, VALIDATION), tree)
     return 0
 
 
@@ -407,10 +399,7 @@ def status(shared: Shared, names: tuple[str, ...]) -> int:
     from medhelm.results.catalog import data_as_json, data_table
 
     known = [(benchmark, availability(benchmark, shared.data)) for benchmark in load(shared, names or ["all"])]
-    if shared.json:
-        print_json(data_as_json(known))
-    else:
-        click.echo(data_table(known))
+    print_either(shared.json, data_as_json(known), data_table(known))
     return 0
 
 
@@ -433,10 +422,7 @@ def verify(shared: Shared, names: tuple[str, ...]) -> int:
     known = [(b, availability(b, shared.data, verify=True)) for b in load(shared, names or ["all"])]
     if not names:
         known = [(benchmark, found) for benchmark, found in known if found.folder]
-    if shared.json:
-        print_json(data_as_json(known))
-    else:
-        click.echo(data_table(known))
+    print_either(shared.json, data_as_json(known), data_table(known))
     if any(found.state == "changed" for _, found in known):
         return 2
     return 0 if all(found.is_usable for _, found in known) else 4
@@ -513,10 +499,11 @@ def sample(shared: Shared, name: str, rows: int | None, out: Path) -> int:
     for benchmark in load(shared, [name]):
         folder = out / benchmark.name
         files, n_rows = write_sample(benchmark, folder, rows=rows)
-        if shared.json:
-            print_json({"benchmark": benchmark.name, "rows": n_rows, "files": [str(path) for path in files]})
-        else:
-            click.echo(written_text(benchmark.name, files, n_rows, out))
+        print_either(
+            shared.json,
+            {"benchmark": benchmark.name, "rows": n_rows, "files": [str(path) for path in files]},
+            written_text(benchmark.name, files, n_rows, out),
+        )
     return 0
 
 
@@ -654,10 +641,7 @@ def plugins(shared: Shared) -> int:
         }
         for one in found
     ]
-    if shared.json:
-        print_json({"plugins": rows, "problems": problems})
-    else:
-        click.echo(plugins_text(rows, problems), nl=False)
+    print_either(shared.json, {"plugins": rows, "problems": problems}, plugins_text(rows, problems), nl=False)
     return int(bool(problems) or any(one.problems for one in found))
 
 

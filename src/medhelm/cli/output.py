@@ -9,17 +9,13 @@ from contextlib import redirect_stdout
 from functools import wraps
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from medhelm.cli.global_options import Shared
 from medhelm.cli.options import add_options
 from medhelm.errors import UserError
-
-if TYPE_CHECKING:
-    pass
-
 
 Command = Callable[..., int]
 

@@ -33,6 +33,14 @@ def print_json(content: object) -> None:
     click.echo(to_json(content, indent=2, inf_nan_mode="constants").decode())
 
 
+def print_either(is_json: bool, content: object, text: str, *, nl: bool = True) -> None:
+    """Print a result: its content as JSON, or its text. `nl`: False if the text ends its last line itself."""
+    if is_json:
+        print_json(content)
+    else:
+        click.echo(text, nl=nl)
+
+
 def print_remarks(remarks: Iterable[Remark | str], format_: str) -> None:
     """Print one bullet per remark: to standard output below a table, to standard error if that is CSV or LaTeX."""
     to_stderr = format_ in ("csv", "latex")

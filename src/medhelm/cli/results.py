@@ -28,7 +28,7 @@ from medhelm.cli.options import (
     prices_option,
 )
 from medhelm.cli.output import table_options
-from medhelm.cli.printing import as_shown, print_json, print_remarks
+from medhelm.cli.printing import as_shown, print_either, print_json, print_remarks
 from medhelm.cli.releases import print_release_comparison, slice_source
 from medhelm.errors import UserError, suggestion
 from medhelm.results.options import BY_PAIRS, BoardOptions, DocumentOptions, PairOptions, SourceOptions
@@ -545,10 +545,7 @@ def _show(shared: Shared, state: BudgetState | None) -> int:
     from medhelm.results.cost import budget_as_json, budget_text
 
     content = budget_as_json(state)
-    if shared.json:
-        print_json(content)
-    else:
-        click.echo(budget_text(content), nl=False)
+    print_either(shared.json, content, budget_text(content), nl=False)
     return 0
 
 

@@ -72,12 +72,8 @@ def run(
       medhelm run medbullets --model openai/NAME@http://127.0.0.1:8000/v1
       medhelm run aci_bench --model openai/gpt-4o --judge J1 --judge J2
     """
-    errors = ErrorCollector()
-    with errors.collect():
-        check_names(names, inputs.like, settings)
-    jury = find_jury(shared, judging, errors, inputs.models)
     settings = replace(settings, offline=shared.offline)
-    done = _evaluate(shared, names, inputs, settings, errors, jury)
+    done = _evaluate(shared, names, inputs, settings, judging)
     said = print_runs(shared, done, rule)
     _print_ranking(shared, done, settings, rule, said)
     return done.exit_code
@@ -101,7 +97,7 @@ def demo(shared: Shared, rule: Rule) -> int:
     baselines = ("baseline/majority", "baseline/lexical", "baseline/random")
     names = [benchmark.name for benchmark in load(shared, ["all"]) if not benchmark.package]
     settings = Settings(tier="sample", offline=True)
-    done = _evaluate(shared, names, RunInputs(models=baselines), settings, ErrorCollector())
+    done = _evaluate(shared, names, RunInputs(models=baselines), settings)
     if shared.json or done.exit_code:
         print_runs(shared, done, rule)
     else:
@@ -214,19 +210,17 @@ def _evaluate(
     names: Sequence[str],
     inputs: RunInputs,
     settings: Settings,
-    errors: ErrorCollector,
-    jury: Jury | None = None,
+    judging: JuryOptions | None = None,
 ) -> Evaluation:
-    """Evaluate models on benchmarks with these names; `errors`: those so far."""
+    """Evaluate models on benchmarks with these names; `judging`: None for no judges, whatever the environment says."""
     from medhelm.cli.progress import progress_listener
     from medhelm.domain.text import plural
     from medhelm.evaluation.evaluate import evaluate
     from medhelm.evaluation.session import next_metrics
     from medhelm.storage.store import create
 
-    benchmarks, found = find_named(shared, names, inputs.models, errors)
-    with errors.collect():
-        check_rubric(benchmarks, settings.rubric, jury, inputs.like)
+    errors = ErrorCollector()
+    jury, benchmarks, found = _find_all(shared, names, inputs, judging, settings, errors)
     datasets: list[Dataset] = []
     if inputs.like and not errors.errors:  # it writes to the store
         with errors.collect():
@@ -298,16 +292,27 @@ def _find_models(shared: Shared, names: Sequence[str]) -> list[Model]:
     return find_models(names, file=shared.models_file, environment=shared.environment, note=warn)
 
 
-def find_named(
-    shared: Shared, names: Sequence[str], models: Sequence[str], errors: ErrorCollector
-) -> tuple[list[Benchmark], list[Model]]:
-    """Return benchmarks and models by name, and collect the problems of both."""
+def _find_all(
+    shared: Shared,
+    names: Sequence[str],
+    inputs: RunInputs,
+    judging: JuryOptions | None,
+    settings: Settings,
+    errors: ErrorCollector,
+) -> tuple[Jury | None, list[Benchmark], list[Model]]:
+    """Return the jury, the benchmarks and the models of a run; collect the problems of all."""
     from medhelm.io.http.client import import_early
 
-    found = errors.found(lambda some: _find_models(shared, some), models)
-    if any(model.base_url for model in found):
+    with errors.collect():
+        check_names(names, inputs.like, settings)
+    jury = find_jury(shared, judging, errors, inputs.models) if judging else None
+    models = errors.found(lambda some: _find_models(shared, some), inputs.models)
+    if any(model.base_url for model in models):
         import_early()
-    return errors.found(lambda some: load(shared, some), names), found
+    benchmarks = errors.found(lambda some: load(shared, some), names)
+    with errors.collect():
+        check_rubric(benchmarks, settings.rubric, jury, inputs.like)
+    return jury, benchmarks, models
 
 
 # --- plan and power ---------------------------------------------------------------------------------------------------
@@ -347,12 +352,7 @@ def plan(
     from medhelm.models.price_book import read_price_books
 
     errors = ErrorCollector()
-    with errors.collect():
-        check_names(names, inputs.like, settings)
-    jury = find_jury(shared, judging, errors, inputs.models)
-    benchmarks, found = find_named(shared, names, inputs.models, errors)
-    with errors.collect():
-        check_rubric(benchmarks, settings.rubric, jury, inputs.like)
+    jury, benchmarks, found = _find_all(shared, names, inputs, judging, settings, errors)
     note_jury(shared, jury, found, benchmarks if names else None)
     datasets: list[Dataset] = []
     with errors.collect():

@@ -16,7 +16,7 @@ from medhelm.cli import shell_completion
 from medhelm.cli.global_options import Shared, shared_options
 from medhelm.cli.options import add_options, format_option, options_of, run_filter_options, scoring_option
 from medhelm.cli.output import output_option, table_options
-from medhelm.cli.printing import print_json
+from medhelm.cli.printing import print_either, print_json
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
 from medhelm.io.http.hosts import host_of
@@ -140,10 +140,7 @@ def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
     one = find_run(stored_runs(shared.all_stores), names)
     counted = is_counted(open_store(one.store), one.run) if one.run and not one.problem else None
     (one,) = counted_on_disk([one], every_metric=True)
-    if shared.json:
-        print_json(stored_run_as_json(one, is_counted=counted))
-    else:
-        click.echo(stored_run_to_text(one, is_counted=counted))
+    print_either(shared.json, stored_run_as_json(one, is_counted=counted), stored_run_to_text(one, is_counted=counted))
     return 0
 
 
@@ -266,10 +263,11 @@ def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, y
     if chosen and not _confirm(f"Delete {plural(n_runs, 'run')} for good?", "Nothing was deleted.", yes=yes):
         return 0
     delete(store, chosen)
-    if shared.json:
-        print_json(removals_as_json(chosen))
-    else:
-        click.echo(f"Deleted {plural(n_runs, 'run')} for good." if chosen else "nothing to delete")
+    print_either(
+        shared.json,
+        removals_as_json(chosen),
+        f"Deleted {plural(n_runs, 'run')} for good." if chosen else "nothing to delete",
+    )
     return 0
 
 
@@ -479,10 +477,7 @@ def _confirm(question: str, refusal: str, *, yes: bool) -> bool:
 def _print_effect(shared: Shared, effect: RemovalEffect) -> None:
     from medhelm.results.runs.view import effect_as_json, effect_to_text
 
-    if shared.json:
-        print_json(effect_as_json(effect, None))
-    else:
-        click.echo(effect_to_text(effect))
+    print_either(shared.json, effect_as_json(effect, None), effect_to_text(effect))
 
 
 @click.command()
@@ -507,10 +502,7 @@ def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule:
     from medhelm.results.runs.cases import case_to_text, find_instance
 
     case = find_instance(shared.all_stores, benchmark, instance, wanted)
-    if shared.json:
-        print_json(case)
-    else:
-        click.echo(case_to_text(case, rule))
+    print_either(shared.json, case, case_to_text(case, rule))
     return 0
 
 

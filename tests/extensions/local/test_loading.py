@@ -1,23 +1,30 @@
-"""Which packages a model needs, how much memory is free, what fits into it, and how servers share GPUs."""
+"""Finding the files of a model, and loading them."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.errors import MissingError
+from medhelm.errors import MissingError, UserError
 from medhelm.extensions.local import loading
 from medhelm.extensions.local.loading import (
     MOST_TOKENS_ON_CPU,
+    bytes_in_memory,
+    check_name,
+    find_weights,
+    fingerprint,
     free_bytes,
     free_of_machine,
     tokens_that_fit,
 )
 from medhelm.extensions.local.vllm import shares, visible_gpus
+from medhelm.models.catalog import find_models
 
 GIB = 2**30
 
@@ -106,3 +113,151 @@ def test_the_driver_says_which_gpus_this_container_may_use(tmp_path: Path) -> No
     assert visible_gpus({**there, "CUDA_VISIBLE_DEVICES": " 3, GPU-7 "}, driver) == ["3", "GPU-7"]
     for none in ("", "-1", "NoDevFiles"):
         assert visible_gpus({**there, "CUDA_VISIBLE_DEVICES": none}, driver) == []
+
+
+# --- files of a model -------------------------------------------------------------------------------------------------
+
+COMMIT, OTHER = "0" * 39 + "1", "a" * 40
+
+
+def write_tensors(file: Path, *values: bytes) -> None:
+    """A file of safetensors with tensors of bytes."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    start = 0
+    for number, value in enumerate(values):
+        header[f"t{number}"] = {"dtype": "U8", "shape": [len(value)], "data_offsets": [start, start + len(value)]}
+        start += len(value)
+    text = json.dumps(header).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(values))
+
+
+def write(folder: Path, **config: Any) -> Path:
+    """What a model of the hub looks like."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    write_tensors(folder / "model.safetensors", b"a" * 10_000, b"b" * 9_000)
+    (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
+    return folder
+
+
+def write_cached(cache: Path, name: str = "org/name", commit: str = COMMIT, reference: str = "main") -> Path:
+    place = cache / f"models--{name.replace('/', '--')}"
+    (place / "refs").mkdir(parents=True, exist_ok=True)
+    if reference:
+        (place / "refs" / reference).write_text(commit, encoding="utf-8")
+    return write(place / "snapshots" / commit, max_position_embeddings=2048)
+
+
+def at(cache: Path) -> dict[str, str]:
+    return {"HF_HUB_CACHE": str(cache)}
+
+
+def test_a_model_in_the_cache(tmp_path: Path) -> None:
+    folder = write_cached(tmp_path)
+    found = find_weights("org/name", at(tmp_path))
+    assert (found.folder, found.version, found.window) == (folder, COMMIT, 2048)
+    assert find_weights(f"org/name@{COMMIT}", at(tmp_path)).folder == folder
+    write_cached(tmp_path, commit=OTHER, reference="v2")
+    assert find_weights("org/name@v2", at(tmp_path)).version == OTHER
+    assert find_weights("org/name", at(tmp_path)).version == COMMIT
+
+
+@pytest.mark.parametrize("name", ["org/name", "org/name@../../x", f"org/name@{OTHER}"])
+def test_a_model_that_is_not_in_the_cache_has_a_command_that_fetches_it(name: str, tmp_path: Path) -> None:
+    revision = name.partition("@")[2]
+    command = "hf download org/name" + (f" --revision {revision}" if revision else "")
+    with pytest.raises(MissingError) as absent:
+        find_weights(name, at(tmp_path))
+    write_cached(tmp_path, reference="")
+    with pytest.raises(MissingError, match=f"has only other versions of this model .{COMMIT}.") as other:
+        find_weights(name, at(tmp_path))
+    assert all(command in str(raised.value) and raised.value.exit_code == 4 for raised in (absent, other))
+
+
+def test_what_the_weights_take_in_memory(tmp_path: Path) -> None:
+    """By the headers alone: files are not read, and their numbers may be converted."""
+    folder = write(tmp_path / "a")
+    header = {
+        "a": {"dtype": "BF16", "shape": [10, 20], "data_offsets": [0, 400]},
+        "b": {"dtype": "F32", "shape": [], "data_offsets": [400, 404]},
+        "packed": {"dtype": "U8", "shape": [100], "data_offsets": [404, 504]},  # stays as it is
+    }
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text)
+    assert [bytes_in_memory(folder, size) for size in (None, 4, 2)] == [504, 904, 502]
+    (folder / "model.safetensors").write_bytes(b"\xff" * 99)
+    assert bytes_in_memory(folder, 4) == 0
+
+
+def test_a_folder_is_known_by_its_content(tmp_path: Path) -> None:
+    first, copy = write(tmp_path / "a", n_positions=77), write(tmp_path / "b", n_positions=77)
+    found = find_weights(str(first), {})
+    assert (found.folder, found.window) == (first, 77)
+    assert found.version == find_weights(str(copy), {}).version == fingerprint(first)
+    versions = {found.version}
+    write_tensors(copy / "model.safetensors", b"a" * 10_000, b"b" * 4_500 + b"c" + b"b" * 4_499)
+    versions.add(fingerprint(copy))  # trained on: every tensor has changed, this one by a byte
+    (first / "tokenizer.json").write_text('{"a": 1}', encoding="utf-8")
+    versions.add(fingerprint(first))
+    (first / "chat_template.jinja").write_text("x", encoding="utf-8")
+    versions.add(fingerprint(first))
+    (first / "README.md").write_text("x", encoding="utf-8")
+    versions.add(fingerprint(first))  # no part of the model
+    assert len(versions) == 4
+
+
+def index_of(*files: str) -> str:
+    return json.dumps({"weight_map": {f"t{number}": file for number, file in enumerate(files)}})
+
+
+PARTS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+SPOILED: list[tuple[dict[str, str | None], str]] = [
+    (
+        {"model.safetensors": None, "pytorch_model.bin": ""},
+        "its weights are pickles (pytorch_model.bin), which can run code",
+    ),
+    ({"config.json": None, "m.gguf": ""}, "holds GGUF files: serve them with llama.cpp or Ollama"),
+    ({"config.json": None, "adapter_config.json": "{}"}, "holds an adapter (LoRA), not a model"),
+    ({"model.safetensors": None, "tokenizer.json": None}, "model.safetensors is missing"),
+    ({"tokenizer.json": None}, "tokenizer.json is missing"),
+    (
+        {"model.safetensors": None, PARTS[0]: "", "model.safetensors.index.json": index_of(*PARTS)},
+        "1 of 2 weight files are missing, such as model-00002-of-00002.safetensors.",
+    ),
+    ({"model.safetensors.index.json": index_of("../../etc/passwd")}, "names files outside the folder"),
+    ({"config.json": "[" * 100_000}, "config.json cannot be read"),
+    ({"config.json": "[]"}, "config.json is not a JSON object"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), SPOILED)
+def test_what_cannot_be_used(changes: dict[str, str | None], said: str, tmp_path: Path) -> None:
+    folder = write_cached(tmp_path)
+    for name, content in changes.items():
+        (folder / name).unlink(missing_ok=True)
+        if content is not None:
+            (folder / name).write_text(content, encoding="utf-8")
+    with pytest.raises(UserError) as raised:
+        find_weights("org/name", at(tmp_path))
+    assert said in str(raised.value)
+    assert "weight files are missing" not in said or "Resume the download with: hf download" in str(raised.value)
+    assert len(fingerprint(folder)) == 16
+
+
+def test_names() -> None:
+    for name in ("gpt2", "org/name@main", "./x", "/x", "~/x", ".", "org/na.me-1_2"):
+        check_name(name)
+    for name in ("", "a/b/c", "a b", "org/", "-x", "org/name@", "a\\b"):
+        with pytest.raises(ValueError, match="a name is an id of the hub"):
+            check_name(name)
+
+
+def test_the_catalog_knows_version_and_window(tmp_path: Path) -> None:
+    write_cached(tmp_path)
+    names = ["hf/org/name", "vllm/org/name", "hf/org/absent"]
+    cached, served, absent = find_models(names, file=None, environment=at(tmp_path))
+    for model in (cached, served):
+        assert (model.remote_name, model.window, model.parameters) == ("org/name", 2048, {"version": COMMIT})
+    assert (absent.window, absent.parameters, absent.key_variable) == (None, {}, "")
+    with pytest.raises(UserError, match="model `hf/a b`: a name is an id of the hub"):
+        find_models(["hf/a b"], file=None, environment={})

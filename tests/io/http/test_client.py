@@ -1,11 +1,14 @@
-"""The way out: what the gate lets through, and what becomes of every kind of bad reply."""
+"""The way out: what the gate lets through, what becomes of every kind of bad reply, and when a wait ends."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 import json
+import shutil
 import socket
+import ssl
+import subprocess
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from io import BytesIO
@@ -13,13 +16,28 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeVar
 
+import aiohttp
 import pytest
+from aiohttp.client_reqrep import ConnectionKey
+from yarl import URL
 
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http.client import HttpClient, HttpResponse, read_json, retry_after_s
+from medhelm.io.http.client import (
+    GRACE_S,
+    Deadline,
+    HttpClient,
+    HttpResponse,
+    connection_problem,
+    read_json,
+    retry_after_s,
+)
 from medhelm.io.http.egress import EgressPolicy
+from medhelm.models.model_check import check
+from tests.support import virtual_time
 from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
+from tests.support.servers.vendors import KEYS, OPENAI
+from tests.support.virtual_time import VirtualTimeLoop
 
 T = TypeVar("T")
 
@@ -259,3 +277,179 @@ def test_what_is_no_json_object_is_malformed(body: bytes) -> None:
 )
 def test_how_long_the_server_asks_to_wait(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after_s(headers, NOW) == pytest.approx(seconds)
+
+
+# --- a limit ends a wait in time; a suspended process first reads what has arrived ------------------------------------
+
+run_test = virtual_time.run
+LIMIT_S = 5.0
+
+
+def loop_here() -> VirtualTimeLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    return loop
+
+
+async def expiry(meanwhile: Callable[[VirtualTimeLoop], object] = lambda _: None) -> float:
+    """Return the time at which a wait for nothing ends; `meanwhile` runs just before the limit."""
+    loop_here().call_later(LIMIT_S - 1, meanwhile, loop_here())
+    with pytest.raises(TimeoutError):
+        async with Deadline(LIMIT_S):
+            await asyncio.Event().wait()
+    return loop_here().time()
+
+
+async def test_a_wait_ends_at_its_limit() -> None:
+    assert await expiry() == LIMIT_S
+
+
+@pytest.mark.parametrize("suspended_s", [1.1, 3600.0])
+async def test_a_reply_that_arrived_during_a_suspension_is_read(suspended_s: float) -> None:
+    def suspend(loop: VirtualTimeLoop) -> None:
+        there.send(b"a")
+        loop.suspend(suspended_s)
+
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        loop_here().call_later(LIMIT_S - 1, suspend, loop_here())
+        async with Deadline(LIMIT_S):
+            assert await loop_here().sock_recv(here, 1) == b"a"
+            await asyncio.sleep(0.1)  # a reply takes several turns of the loop to read
+
+
+async def test_without_a_reply_a_suspension_extends_the_wait_by_the_grace() -> None:
+    assert await expiry(lambda loop: loop.suspend(100.0)) == LIMIT_S - 1 + 100.0 + GRACE_S
+
+
+async def test_a_loop_that_is_always_late_ends_the_wait_all_the_same() -> None:
+    def work(loop: VirtualTimeLoop) -> None:
+        loop.suspend(0.1)
+        loop.call_soon(work, loop)
+
+    assert await expiry(work) <= LIMIT_S + GRACE_S + 1.0
+
+
+async def test_a_wait_that_ended_leaves_no_timer() -> None:
+    async with Deadline(LIMIT_S):
+        await asyncio.sleep(1.0)
+    with pytest.raises(ZeroDivisionError):
+        async with Deadline(LIMIT_S):
+            raise ZeroDivisionError
+    await asyncio.sleep(2 * LIMIT_S)  # an expired limit would interrupt this
+
+
+# --- what goes wrong on the way to a server, in the words that users read ---------------------------------------------
+
+OTHER_SCHEME = "If the server uses HTTPS, write its address with https://."
+
+
+def failure(address: str) -> tuple[str, str]:
+    """Code and words of the failure of a request there."""
+    (checked,) = check([OPENAI.model(address)], environment=KEYS)
+    assert checked.answer.failure is not None
+    return checked.answer.failure.code, checked.answer.failure.message
+
+
+def certificate(folder: Path) -> ssl.SSLContext:
+    """A server's side of TLS with a certificate of its own making."""
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("needs openssl, to make a certificate")
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    owner = ["-subj", "/CN=gpu", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    subprocess.run([openssl, "req", "-x509", *kind, *owner, *files], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context
+
+
+def at_server(scheme: str, context: ssl.SSLContext | None = None, reply: bytes = b"") -> str:
+    """The words of the error that a request meets at a server that sends this and closes the connection."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(reply)
+        writer.close()
+
+    async def go() -> None:
+        http = HttpClient(EgressPolicy(offline=True), timeout_s=600)
+        try:
+            async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as listening:
+                await http.get(f"{scheme}://127.0.0.1:{listening.sockets[0].getsockname()[1]}/", headers={})
+        finally:
+            await http.close()
+
+    with pytest.raises(ProviderError) as raised:
+        asyncio.run(go())
+    return f"{raised.value.code}: {raised.value}"
+
+
+def test_a_certificate_that_nobody_vouches_for_and_http_where_the_server_speaks_https(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = certificate(tmp_path)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    said = at_server("https", context)
+    assert said.startswith("certificate: the certificate of https://127.0.0.1:")
+    assert said.endswith(
+        "is not trusted here: self-signed certificate. If your institution issued it, set the environment "
+        "variable SSL_CERT_FILE to the file with your institution's certificates, or name that file under `ca_file` "
+        "in models.yaml."
+    )
+    said = at_server("http", context)
+    assert said.startswith("connection: http://127.0.0.1:")
+    assert said.endswith(f"closed the connection without a response. {OTHER_SCHEME}")
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/certificates.pem")
+    assert at_server("https", context).endswith("names a missing file: /nowhere/certificates.pem.")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "todo"),
+    [
+        (10, "certificate has expired", "If the clock of this machine is right, the server's owner must renew"),
+        (62, "Hostname mismatch, certificate is not valid for 'gpu'.", "Use the host name from the certificate"),
+        (20, "unable to get local issuer certificate", "SSL_CERT_FILE"),
+    ],
+)
+def test_every_fault_of_a_certificate_has_its_fix(
+    code: int, message: str, todo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    cause = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    cause.verify_code, cause.verify_message = code, message
+    key = ConnectionKey("gpu", 443, True, True, None, None, None)
+    told = connection_problem(
+        aiohttp.ClientConnectorCertificateError(key, cause), URL("https://gpu/v1"), 1.0, near=False
+    )
+    assert (told.code, told.fatal) == ("certificate", True)
+    assert f"the certificate of https://gpu is not trusted here: {message.rstrip('.')}. " in str(told)
+    assert todo in str(told)
+
+
+def test_a_server_that_cannot_be_reached(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It speaks plain HTTP, nobody listens, or its name does not resolve."""
+    code, words = failure(server.url.replace("http:", "https:"))
+    place = f"https://127.0.0.1:{server.port}"
+    assert (code, words) == ("certificate", f"{place} does not speak HTTPS: write its address with http://.")
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        place = f"http://127.0.0.1:{reserved.getsockname()[1]}"
+        code, words = failure(place)
+    assert code == "connection"
+    assert words.startswith(f"cannot connect to {place}: no server listens there. Start the server, or ")
+
+    def unknown(name: str, *rest: object, **options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    code, words = failure("https://llm.nowhere.example")
+    assert code == "connection"
+    assert words.startswith("the host name llm.nowhere.example cannot be resolved. Check how llm.nowhere.example is")
+
+
+def test_what_is_no_web_server() -> None:
+    said = at_server("http", reply=b"SSH-2.0-OpenSSH_9.6\r\n")
+    assert said.startswith("malformed_reply: ")
+    assert said.endswith(f"a response that is not HTTP. {OTHER_SCHEME}")

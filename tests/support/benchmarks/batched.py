@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from medhelm.domain.completion import Batch
+from medhelm.evaluation.batches import BatchJob
 from medhelm.storage.store import Store
 from medhelm.storage.unfinished import Batches
 from tests.support.benchmarks.choice import perfect
@@ -133,11 +137,16 @@ class BatchRuns:
         return command(self.models, self.benchmark, _name(model), before=before, more=more)
 
     def leave_waiting(self, model: str | Vendor) -> None:
-        """Kill a run whose batch its service has taken and not finished."""
-        self.services.looks = 10**9
-        with killed(self.start(model)):
-            self.services.wait_for_a_look()
-        self.services.looks = 0
+        """Interrupt a run whose batch its service has taken and not finished, as Ctrl-C does."""
+
+        async def interrupt(job: BatchJob, _batch: Batch) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            await job.retries.pause(600.0)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(BatchJob, "_wait", interrupt)
+            assert self.medhelm(*self.words(model), "--batch").code == 130
+        assert [batch.state for batch in self.kept] == ["submitted"]
 
 
 def _name(model: str | Vendor) -> str:

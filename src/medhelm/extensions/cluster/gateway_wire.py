@@ -152,22 +152,18 @@ def write_request(request: Request, tag: str, *, public: bool) -> str:
         "max_tokens": request.max_tokens,
         "public": public,
     }
-    if request.temperature:
-        content["temperature"] = request.temperature
-    if request.stop:
-        content["stop"] = request.stop
-    if request.sample:
-        content["sample"] = request.sample
+    optional: dict[str, Any] = {
+        "temperature": request.temperature,
+        "stop": request.stop,
+        "sample": request.sample,
+        "benchmark": request.benchmark,
+        "fresh": request.fresh,
+        "logprobs": request.logprobs,
+        "shared": request.shared_characters,
+    }
+    content |= {key: value for key, value in optional.items() if value}
     if request.schema is not None:
         content["schema"] = request.schema
-    if request.benchmark:
-        content["benchmark"] = request.benchmark
-    if request.fresh:
-        content["fresh"] = request.fresh
-    if request.logprobs:
-        content["logprobs"] = True
-    if request.shared_characters:
-        content["shared"] = request.shared_characters
     return write_json(content)[1:]
 
 

@@ -22,6 +22,7 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import RULES, Completion, Failure, FailureCode, Instance, Model, Request, Score
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MedHelmError, MissingError, ProviderError, UserError
+from medhelm.evaluation.settings import Settings
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import ADMINISTRATOR_FILE, EgressPolicy
 from medhelm.io.http.hosts import SUBJECT, Audit, Subject, is_loopback
@@ -461,22 +462,6 @@ _REFUSED = "InvalidAuthToken"
 """Part of Ray's message about a missing or wrong token."""
 
 
-class ClusterOptions(Protocol):
-    """Options of the user about a cluster."""
-
-    @property
-    def cluster(self) -> str:
-        """Return its address, `HOST:PORT`, or `auto` for the cluster of this machine or of RAY_ADDRESS."""
-
-    @property
-    def actors(self) -> int | None:
-        """Return the number of actors; None: one for each GPU, or without GPUs one for each node."""
-
-    @property
-    def allow_hosts(self) -> Collection[str]:
-        """Return the hosts that may get data that is not public."""
-
-
 class ClusterUse(NamedTuple):
     """The part of an evaluation that a cluster computes."""
 
@@ -495,7 +480,7 @@ class ClusterUse(NamedTuple):
 
 def join(
     use: ClusterUse,
-    options: ClusterOptions,
+    options: Settings,
     http: HttpClient,
     environment: Mapping[str, str],
     note: Callable[[str], object],
@@ -735,7 +720,7 @@ def join_for(
     datasets: Iterable[Dataset],
     resources: SharedResources,
     http: HttpClient,
-    options: ClusterOptions,
+    options: Settings,
     own_data: bool,
     environment: Mapping[str, str],
 ) -> RayCluster | None:

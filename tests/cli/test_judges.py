@@ -1,4 +1,4 @@
-"""`medhelm agreement`: a ratings file in, agreement out; bad files and bad options end with 2 and compute nothing."""
+"""`medhelm jury` and `agreement`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,30 @@ import numpy as np
 import pytest
 
 from tests.support.cli import Medhelm, assert_refused, succeeded
+from tests.support.made_once import made_once
+from tests.support.stores import add_judged_runs, grades
 
-pytestmark = pytest.mark.usefixtures("few_draws")
+
+@pytest.fixture
+def store(medhelm: Medhelm, tmp_path: Path) -> Path:
+    """A store with two benchmarks that three judges judged."""
+
+    def make() -> None:
+        for seed, name in enumerate(("aci_bench", "toy")):
+            add_judged_runs(tmp_path / "store", name, grades(seed, 8))
+
+    made_once(tmp_path, __name__, make)
+    return tmp_path / "store"
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_benchmarks_may_be_named_by_alias_and_group(medhelm: Medhelm, store: Path) -> None:
+    for names in (["toy"], ["aci_bench"], ["open"], ["clinical_note_generation", "toy"]):
+        found = medhelm("jury", *names, "--store", store, "--json").json["benchmarks"]
+        assert set(found) == {name if name == "toy" else "aci_bench" for name in names}
+
+
+# --- agreement --------------------------------------------------------------------------------------------------------
 
 # The header of the published ratings with the jury's grades; the rows are invented.
 HEADER = (
@@ -25,8 +47,8 @@ def published_like(folder: Path) -> Path:
     lines = [HEADER]
     for rater, shift in (("Annotator 1", 0), ("Annotator 2", -1)):
         for data in ("aci_bench", "medi_qa"):
-            for n, (grades, jury) in enumerate(zip(GRADES, JURY, strict=True)):
-                own = [max(grade + shift * ((n + place) % 2), 1) for place, grade in enumerate(grades)]
+            for n, (given, jury) in enumerate(zip(GRADES, JURY, strict=True)):
+                own = [max(grade + shift * ((n + place) % 2), 1) for place, grade in enumerate(given)]
                 cells = [rater, "Surgery", "Team 1", n, f"id{n}", data, "lab_model-1", "Model A", *own, *jury]
                 lines.append(",".join(map(str, cells)))
     path = folder / "medhelm_human_annotation.csv"
@@ -34,6 +56,7 @@ def published_like(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_file_with_the_published_header_works_as_it_is(medhelm: Medhelm, tmp_path: Path) -> None:
     outcome = succeeded(medhelm("agreement", published_like(tmp_path), "--json"))
     assert list(outcome.json["datasets"]) == ["aci_bench", "mediqa_qa"]

@@ -1,23 +1,25 @@
-"""The messages between workers and a gateway."""
+"""The messages between workers and a gateway, and those of tools that speak OpenAI's chat API."""
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.domain import Message, Prompt, Request
+from medhelm.domain import Completion, Failure, Message, Prompt, Request, Usage
 from medhelm.domain.text import is_benchmark_name
 from medhelm.extensions.cluster import gateway_wire as wire
-from medhelm.extensions.cluster.gateway_server import read_chat_request
+from medhelm.extensions.cluster.gateway_server import chat_response, read_chat_request
 from medhelm.extensions.cluster.gateway_wire import GatewayError, WorkerRequest
 from medhelm.models.cache import row_of
 from medhelm.models.client import ClientResult
-from tests.support.gateways import OUTSIDE
+from medhelm.models.providers.openai import read_completion
+from tests.support.gateways import FINE, OUTSIDE
 
 MODELS = {OUTSIDE.name: OUTSIDE}
 GOOD = {"id": 1, "model": OUTSIDE.name, "tag": "a" * 16, "messages": [["user", "secret words"]], "max_tokens": 5}
@@ -115,7 +117,7 @@ def changed(data: st.DataObject, whole: dict[str, Any]) -> str:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_a_worker_sends_is_read_or_refused(data: st.DataObject) -> None:
     with suppress(GatewayError):
         for one in wire.read_requests(changed(data, FULL), MODELS):
@@ -134,7 +136,7 @@ def test_a_number_that_is_none_is_refused(value: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_a_gateway_sends_is_read_or_refused(data: st.DataObject) -> None:
     with suppress(GatewayError):
         for number, result in wire.read_results(changed(data, data.draw(st.sampled_from([RESULT, ERROR])))):
@@ -157,10 +159,80 @@ CHAT: dict[str, Any] = {
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_another_tool_sends_is_read_or_refused(data: st.DataObject) -> None:
     text = changed(data, CHAT)[1:-1]
     if data.draw(st.booleans()):
         text = text.replace('"user"', json.dumps(data.draw(JSON))).replace('"hello"', json.dumps(data.draw(JSON)))
     with suppress(GatewayError):
         assert read_chat_request(text.encode(), MODELS).digest
+
+
+# --- OpenAI's chat API ------------------------------------------------------------------------------------------------
+
+ASKED = {"model": OUTSIDE.name, "messages": [{"role": "user", "content": "secret words"}]}
+
+
+def read(**changes: Any) -> Request:
+    return read_chat_request(json.dumps({**ASKED, **changes}).encode(), MODELS)
+
+
+def test_a_request_as_other_tools_send_it() -> None:
+    schema = {"type": "object"}
+    parts = [{"type": "text", "text": "Is it"}, {"type": "text", "text": " so?"}]
+    messages = [{"role": "developer", "content": "Be brief.", "name": "x"}, {"role": "user", "content": parts}]
+    limits = {"max_completion_tokens": 7, "temperature": 0, "stop": "\n", "seed": 1234}
+    harmless = {"n": 1, "stream": False, "top_p": 1.0, "user": "me", "logprobs": None}
+    form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
+    asked = read(messages=messages, response_format=form, **limits, **harmless)
+    prompt = Prompt((Message("system", "Be brief."), Message("user", "Is it so?")))
+    known = {"max_tokens": 7, "temperature": 0.0, "stop": ("\n",), "sample": 1234}
+    assert asked == Request(model=OUTSIDE, prompt=prompt, schema=schema, **known)  # type: ignore[arg-type]
+    assert (read().temperature, read().max_tokens, read().sample) == (1.0, 4000, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"top_p": 0.5, "tools": [{}]}, "`top_p` must be 1 or left out; `tools` must be"),
+        ({"top_k": 5}, "`top_k` is not supported. Supported: max_completion_tokens"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, r"messages\[0\]: must have"),
+        ({"model": "x"}, "`x`: not served"),
+        ({"max_tokens": "5"}, "`max_tokens` must be a whole number"),
+        ({"stop": 5}, "`stop` must be a text or a list"),
+        ({"response_format": {"type": "json_object"}}, "`response_format` must be"),
+    ],
+)
+def test_what_cannot_be_passed_on_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(GatewayError, match=words) as raised:
+        read(**changes)
+    assert "secret" not in str(raised.value)
+
+
+def result(completion: Completion) -> ClientResult:
+    return ClientResult(completion, False, 1, 0.5, b"\1" * 32)
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        replace(FINE, usage=Usage(input=9, cached_input=4, output=7, reasoning=2), fingerprint="fp"),
+        Completion(failure=Failure("provider", "refusal", "No."), finish_reason="content_filter"),
+    ],
+)
+def test_a_response_is_read_by_clients_as_the_completion_it_was(completion: Completion) -> None:
+    status, body = chat_response(OUTSIDE, result(completion))
+    assert status == 200
+    assert body["medhelm"]["cost_usd"] == 0.5
+    read_back = read_completion(json.loads(json.dumps(body)))
+    expected = replace(completion, latency_s=0.0, reported_model=OUTSIDE.name)
+    assert replace(read_back, fingerprint=completion.fingerprint) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "reported"),
+    [("context_length", 400, "context_length_exceeded"), ("of_a_plug_in", 502, "of_a_plug_in")],
+)
+def test_failures_are_errors(code: str, status: int, reported: str) -> None:
+    found, body = chat_response(OUTSIDE, result(Completion(failure=Failure("provider", code, "why"))))
+    assert (found, body["error"]["code"], body["error"]["message"]) == (status, reported, "why")

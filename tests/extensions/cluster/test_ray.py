@@ -1,29 +1,124 @@
-"""The pool of actors, in this process: where calls and scores go, and what is sent again when actors are lost."""
+"""A Ray cluster: how it is joined, which actor computes what, and what a worker does."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
+import pytest
+
 import medhelm
 from medhelm.domain import Completion, Failure, Instance, Message, Model, Prompt, Reference, Request, Score
-from medhelm.errors import ProviderError
+from medhelm.errors import ProviderError, UserError
 from medhelm.extensions.cluster.ray import (
     ClusterModel,
     ClusterPool,
+    ClusterUse,
+    ClusterWorker,
     RayCluster,
     WorkerDescription,
     WorkerFailure,
     WorkerResult,
+    check_loopback,
+    check_machines,
+    find_cluster,
+    planned_actors,
 )
+from medhelm.io.http.egress import AdministratorRules, EgressPolicy, HostList
 from medhelm.io.http.hosts import Subject
+from medhelm.models.catalog import find_models
+from medhelm.models.providers import SERVICES
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRICS
+from tests.extensions.local.test_loading import write
 from tests.support.plugins import Install
+
+USE = ClusterUse(["hf/x"], ["bertscore"], [])
+PRIVATE = ClusterUse(["hf/x"], [], ["mimic_rrs"])
+HEAD, NODES = "10.0.0.5:6379", ["10.0.0.5", "10.0.0.6"]
+
+
+def test_auto_is_the_cluster_of_the_environment_then_of_this_machine(tmp_path: Path) -> None:
+    assert find_cluster(HEAD, {"RAY_ADDRESS": "ray://elsewhere:1"}) == HEAD
+    assert find_cluster("auto", {"RAY_ADDRESS": HEAD}) == HEAD
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text(f"{HEAD}\n", encoding="utf-8")
+    assert find_cluster("auto", {"RAY_TMPDIR": str(tmp_path)}) == HEAD
+
+
+def test_an_address_without_a_cluster_is_refused(tmp_path: Path) -> None:
+    for address, words in (
+        ("auto", "this machine belongs to no Ray cluster"),
+        ("ray://10.0.0.5:10001", "ray job submit -- medhelm run ... --cluster auto"),
+        ("http://10.0.0.5:1", "write `auto` or HOST:PORT"),
+    ):
+        with pytest.raises(UserError, match=re.escape(words)) as caught:
+            find_cluster(address, {"RAY_TMPDIR": str(tmp_path)})
+        assert "Nothing was sent." in str(caught.value)
+
+
+def check(
+    use: ClusterUse = USE, *, offline: bool = False, allow: HostList | None = None, consent: Sequence[str] = ()
+) -> str:
+    """Return why the machines are refused; "" if they are not."""
+    policy = EgressPolicy(offline)
+    policy.rules = AdministratorRules("egress.yaml", allow, HostList.of(("10.0.0.6",))) if allow else None
+    try:
+        check_machines(HEAD, NODES, use, policy, consent)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def test_a_cluster_that_other_machines_reach_needs_a_token() -> None:
+    check_loopback("127.0.0.1:6379", ["127.0.0.1"])
+    for address, nodes in ((HEAD, NODES), ("127.0.0.1:6379", NODES)):  # the second is reached at 127.0.0.1, too
+        with pytest.raises(UserError, match="requires no token"):
+            check_loopback(address, nodes)
+
+
+def test_the_egress_policy_holds_for_the_machines_of_a_cluster() -> None:
+    assert check() == ""
+    assert "offline mode allows this machine only" in check(offline=True)
+    check_machines("127.0.0.1:6379", ["127.0.0.1"], PRIVATE, EgressPolicy(offline=True), ())
+    assert check(allow=HostList.of(["10.0.0.0/8"])) == ""
+    assert "10.0.0.5 may not be reached" in check(allow=HostList.of(["10.0.0.6"]))
+
+
+def test_private_data_needs_consent_for_the_head() -> None:
+    message = check(PRIVATE)
+    assert "mimic_rrs, to the cluster 10.0.0.5:6379 (10.0.0.5 and 10.0.0.6), for hf/x" in message
+    assert "--allow-host 10.0.0.5" in message
+    assert check(PRIVATE, consent=("10.0.0.5",)) == ""
+    allowed = check(PRIVATE, allow=HostList.of(["10.0.0.0/8"]))  # the administrator permits 10.0.0.6 alone
+    assert "(10.0.0.5)" in allowed
+
+
+@pytest.mark.parametrize(
+    ("nodes", "number", "expected"),
+    [
+        ([{"CPU": 8, "GPU": 4}, {"CPU": 8}], None, (4, {"num_gpus": 1.0})),
+        ([{"CPU": 8, "GPU": 1}], 3, (3, {"num_gpus": 1 / 3})),
+        ([{"CPU": 8}, {"CPU": 4}, {"memory": 1e9}], None, (2, {"num_cpus": 4})),
+        ([{"CPU": 8}, {"CPU": 8}], 5, (5, {"num_cpus": 2})),
+    ],
+)
+def test_actors_share_the_gpus_or_else_the_cpus(
+    nodes: list[dict[str, float]], number: int | None, expected: tuple[int, dict[str, float]]
+) -> None:
+    assert planned_actors(nodes, number) == expected
+    with pytest.raises(UserError, match="an actor needs one"):
+        planned_actors([{"CPU": 2.0}], 3)
+
+
+# --- the pool of actors -----------------------------------------------------------------------------------------------
 
 MODEL = Model(name="ward/x", provider="ward", remote_name="x")
 
@@ -253,3 +348,73 @@ def test_scores_are_those_of_one_process(install: Install) -> None:
     found = score(FakeCluster(ProviderError("actor_lost", "3 actors were lost")), metrics, said)
     missing = {(each.metric, each.failure) for each in found if each.value is None}
     assert missing == {("ward_length", Failure("metric", "not_computed", "3 actors were lost"))}
+
+
+# --- a worker ---------------------------------------------------------------------------------------------------------
+
+WORKER_PLUGIN = """
+from medhelm.domain import Completion
+from medhelm.errors import ProviderError
+from medhelm.models.provider import Provider
+
+opened = []
+
+
+class Engine(Provider):
+    endpoint = "ward"
+
+    async def complete(self, request):
+        if request.max_tokens == 1:
+            raise ProviderError("context_length", "together the model can hold 100")
+        return Completion(text=request.prompt.messages[-1].text.upper(), finish_reason="stop")
+
+
+def open_engine(model, context):
+    opened.append(model.name)
+    context.resources.note("ward/x has no chat template")
+    return Engine()
+"""
+
+WARD = Model(name="ward/x", provider="ward", remote_name="x")
+
+
+def completed(*requests: Request) -> list[Completion | WorkerFailure]:
+    async def act() -> list[Completion | WorkerFailure]:
+        worker = ClusterWorker(host="10.0.0.7")
+        return [(await worker.complete(worker_request, 0)).value for worker_request in requests]
+
+    return asyncio.run(act())
+
+
+def worker_request(model: Model, text: str = "a", max_tokens: int = 5) -> Request:
+    return Request(model=model, prompt=Prompt((Message("user", text),)), max_tokens=max_tokens)
+
+
+def test_a_model_is_opened_once_and_its_errors_are_returned(install: Install) -> None:
+    module = install("ward", WORKER_PLUGIN, providers={"ward": "open_engine"})
+    found = completed(worker_request(WARD, "a"), worker_request(WARD, "b"), worker_request(WARD, max_tokens=1))
+    assert found[:2] == [Completion(text="A", finish_reason="stop"), Completion(text="B", finish_reason="stop")]
+    # The message is that of one process, because the size of the window is read from it.
+    assert found[2] == WorkerFailure("context_length", "together the model can hold 100", retryable=False, fatal=False)
+    assert __import__(module).opened == ["ward/x"]
+
+    async def notes() -> list[tuple[str, ...]]:
+        worker = ClusterWorker(host="10.0.0.7")
+        return [(await worker.complete(worker_request(WARD), 0)).notes for _ in range(2)]
+
+    assert asyncio.run(notes()) == [("ward/x has no chat template",), ()]
+    assert [SERVICES[name].on_cluster for name in ("ward", "hf", "openai")] == [False, True, False]
+
+
+def test_other_weights_than_those_of_the_run_are_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", max_position_embeddings=2048)
+    (model,) = find_models([f"hf/{folder}"], file=None, environment={})
+    versions = [{"version": "another"}, {}]
+    for found in completed(*(worker_request(replace(model, parameters=parameters)) for parameters in versions)):
+        assert isinstance(found, WorkerFailure)
+        assert (found.code, found.fatal) == ("not_loaded", True)
+        assert found.message.startswith(f"on node 10.0.0.7: hf/{folder}: the version of its files is ")
+        assert "Copy the same files" in found.message
+    (missing,) = completed(worker_request(Model(name="hf/x", provider="hf", remote_name=str(tmp_path / "nowhere"))))
+    assert isinstance(missing, WorkerFailure)
+    assert (missing.code, missing.fatal) == ("not_started", True)

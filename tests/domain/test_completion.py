@@ -1,13 +1,22 @@
-"""Reasoning that models write into their text is separated from their answer."""
+"""Reasoning in a text is taken out and counted; log-probabilities of tokens are kept small."""
 
 from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medhelm.domain import Completion, Message, Prompt, Request, Usage
 from medhelm.domain.completion import split_reasoning, strip_reasoning
+from medhelm.domain.token_logprobs import FIRST, LAST, TokenLogprobs, pack, token_logprobs_of, unpack
+from medhelm.models.provider import separate_reasoning
 from tests.support.cases import table
+from tests.support.stores import make_model
 
 PAIRS = {
     "think": ("<think>", "</think>"),
@@ -128,3 +137,71 @@ def test_ordinary_text_is_never_changed(text: str) -> None:
 def test_long_texts_are_split(piece: str) -> None:
     text = piece * (400_000 // len(piece))
     assert len(strip_reasoning(text)) <= len(text)
+
+
+# --- of a completion --------------------------------------------------------------------------------------------------
+
+REQUEST = Request(model=make_model("openai/m"), prompt=Prompt((Message("user", "Why?"),)), max_tokens=9)
+
+
+def separated(text: str, finish: str = "stop", request: Request = REQUEST, **usage: int) -> Completion:
+    found = Completion(text=text, finish_reason=finish, usage=Usage(input=5, output=10, **usage))
+    return separate_reasoning(found, request)
+
+
+def test_the_share_of_reasoning_is_estimated_unless_it_was_counted() -> None:
+    found = separated("<think>A or B?</think>B")
+    assert (found.text, found.usage.reasoning, found.reasoning) == ("B", 9, "A or B?")
+    assert separated("<think>A or B?</think>B", reasoning=4).usage.reasoning == 4
+    assert separated("B") == Completion(text="B", finish_reason="stop", usage=Usage(input=5, output=10))
+
+
+@pytest.mark.parametrize("text", ["<think>A or", "analysisThe dose"])
+def test_a_limit_that_went_into_reasoning_is_a_failure(text: str) -> None:
+    found = separated(text, "length")
+    assert found.failure is not None
+    assert (found.text, found.failure.code) == (None, "length")
+    assert "all 10 tokens" in found.failure.message
+    assert separated(text).text == ""
+    assert separated(text).usage.reasoning == 10
+
+
+def test_only_the_beginning_counts_for_a_reply_with_a_schema() -> None:
+    judge = replace(REQUEST, schema={"type": "object"})
+    quoting = '{"explanation": "it says </think>{}"}'
+    assert separated(quoting, request=judge).text == quoting
+    assert separated(f"<think>hm</think>{quoting}", request=judge).text == quoting
+
+
+# --- log-probabilities of tokens --------------------------------------------------------------------------------------
+
+
+def listed(token: Any, logprob: Any, **alternatives: float) -> dict[str, Any]:
+    """A token as chat completions list it."""
+    others = [{"token": name, "logprob": value, "bytes": None} for name, value in alternatives.items()]
+    return {"token": token, "logprob": logprob, "top_logprobs": others}
+
+
+def test_tokens_come_back_rounded_with_their_own_probability_and_without_rare_alternatives() -> None:
+    text = token_logprobs_of([listed("B", -0.123456, A=-2.0, never=-30.0), listed(".", 0.00001)])
+    assert unpack(text) == [
+        TokenLogprobs("B", -0.1235, {"B": -0.1235, "A": -2.0}),
+        TokenLogprobs(".", 0.0, {".": 0.0}),
+    ], "a rounded probability above 1 is 1"
+    assert unpack("") == unpack(None) == []
+    assert token_logprobs_of([]) == ""
+
+
+@pytest.mark.parametrize("entry", [{}, listed(None, -1), listed("B", None), listed("B", True), listed("B", math.nan)])
+def test_entries_without_token_or_number_are_left_out(entry: dict[str, Any]) -> None:
+    assert token_logprobs_of([entry, {**listed("A", -1), "top_logprobs": [entry, "x"]}]) == '[["A",-1.0,{"A":-1.0}]]'
+
+
+def test_long_completions_keep_their_beginning_and_their_end() -> None:
+    tokens = [TokenLogprobs(str(number), -1.0, {}) for number in range(1000)]
+    kept = [one.token for one in unpack(pack(tokens))]
+    assert kept == [str(number) for number in (*range(FIRST), *range(1000 - LAST, 1000))]
+
+
+def test_impossible_logarithms_are_still_json() -> None:
+    assert json.loads(token_logprobs_of([listed("A", -math.inf)]))[0][:2] == ["A", -9999.0]

@@ -1,8 +1,10 @@
-"""A gateway and its workers: the results are those of a client in one process, and nothing is bought twice."""
+"""A gateway and its workers: addresses and tokens, results as in one process, and gateways that misbehave."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,90 @@ import aiohttp
 import pytest
 
 from medhelm.domain import Completion, Failure, Request, Usage
-from medhelm.errors import BudgetError, MedHelmError, StoreFullError, UserError
+from medhelm.errors import BudgetError, MedHelmError, MissingError, StoreFullError, UserError
+from medhelm.extensions.cluster import gateway as worker
 from medhelm.extensions.cluster import gateway_wire as wire
-from medhelm.extensions.cluster.gateway import Tokens, read_tokens
+from medhelm.extensions.cluster.gateway import (
+    NamedToken,
+    RemoteGateway,
+    Tokens,
+    gateway_address,
+    new_token_file,
+    read_tokens,
+)
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.hosts import WORKER
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ModelUnusable
+from medhelm.models.gateway import GATEWAY_VARIABLE, remote_of
 from medhelm.storage.audit import AuditLog
 from tests.support.gateways import FINE, INSIDE, OUTSIDE, TOKEN, World, request, world
+from tests.support.servers.objects import ObjectServer
+
+OWN_TOKEN = "t" * 32
+
+
+def variables(address: str, **more: str) -> dict[str, str]:
+    return {"MEDHELM_GATEWAY": address, "MEDHELM_GATEWAY_TOKEN": OWN_TOKEN, **more}
+
+
+def test_addresses() -> None:
+    for address, url, socket_file, is_inside in (
+        ("http://127.0.0.1:8643/", "http://127.0.0.1:8643", "", True),
+        ("https://gate.hospital.example:8643/v1", "https://gate.hospital.example:8643", "", False),
+        ("https://node7:8643", "https://node7:8643", "", True),
+        ("unix:/run/g.sock", "http://localhost", "/run/g.sock", True),
+    ):
+        found = gateway_address(variables(address))
+        assert (found.url, found.socket_file, found.token, found.is_inside) == (url, socket_file, OWN_TOKEN, is_inside)
+        assert OWN_TOKEN not in repr(found) + str(found)
+
+
+def test_a_port_needs_a_token_and_encryption_and_a_socket_file_does_not() -> None:
+    with pytest.raises(MissingError, match="MEDHELM_GATEWAY_TOKEN_FILE"):
+        gateway_address({"MEDHELM_GATEWAY": "http://127.0.0.1:8643"})
+    with pytest.raises(UserError, match="unencrypted to another machine"):
+        gateway_address(variables("http://node7:8643"))
+    with pytest.raises(UserError, match="must begin with http"):
+        gateway_address(variables("node7:8643"))
+    assert gateway_address({"MEDHELM_GATEWAY": "unix:/g.sock"}).token == ""
+    assert remote_of({"MEDHELM_GATEWAY": " "}) is None
+
+
+def test_files_of_tokens(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    new_token_file(file)
+    (made,) = read_tokens(file)
+    new_token_file(file)
+    assert read_tokens(file) == [made]
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_text(f"# wards\nward7 {OWN_TOKEN}\n\n{made.token}\n", encoding="utf-8")
+    found = read_tokens(file)
+    assert found == [NamedToken("ward7", OWN_TOKEN), made]
+    assert OWN_TOKEN not in repr(found)
+    tokens = Tokens(found)
+    assert [tokens.name_of(text) for text in (OWN_TOKEN, made.token, "", "x\udc80")] == ["ward7", "", None, None]
+    used = {"MEDHELM_GATEWAY": "http://127.0.0.1:1", "MEDHELM_GATEWAY_TOKEN_FILE": str(file)}
+    assert gateway_address(used).token == OWN_TOKEN
+
+
+def test_wrong_files_of_tokens(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.touch(mode=0o600)
+    for content, words in (
+        ("", "holds no token"),
+        ("short\n", "line 1: a token has at least 24"),
+        (f"{OWN_TOKEN}\u00e9\n", "line 1: .* ASCII"),
+    ):
+        file.write_text(content, encoding="utf-8")
+        with pytest.raises(UserError, match=words):
+            read_tokens(file)
+    file.chmod(0o640)
+    with pytest.raises(UserError, match="chmod 600"):
+        read_tokens(file)
+
+
+# --- the results are those of a client in one process, and nothing is bought twice ------------------------------------
 
 REFUSED = {OUTSIDE.name: ["api.openai.com"]}
 """Hosts that may not get private data."""
@@ -257,3 +335,129 @@ async def test_a_bug_is_reported_by_its_type_alone(folder: Path) -> None:
             await ask(request())
         assert (await post(here, "/v1/chat/completions", CHAT))[0] == 500
     assert here.notes == ["internal error: RuntimeError"] * 2
+
+
+# --- gateways that never answer, answer slowly, close the connection, or lead elsewhere -------------------------------
+
+Answer = Callable[[str, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[object, object, None]]
+"""Answers a request to a path."""
+
+
+async def silent(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(3600)
+
+
+async def byte_by_byte(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+    while True:
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+async def closing(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+@asynccontextmanager
+async def listening(answer: Answer) -> AsyncIterator[str]:
+    """Yield the address of a server that has read a request before it answers."""
+    tasks = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.current_task())
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            await answer(head.split()[1].decode(), reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in tasks:
+            task and task.cancel()
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert worker.REPLY_S <= 30, "as long as a model server may stay silent"
+    monkeypatch.setattr(worker, "FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(worker, "HEARTBEAT_S", 0.1)
+
+
+def environment(url: str) -> dict[str, str]:
+    return {GATEWAY_VARIABLE: url, "MEDHELM_GATEWAY_TOKEN": TOKEN}
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (silent, r"(it did not reply within 1 s|it does not reply)"),
+        (byte_by_byte, r"(it did not reply within 1 s|it does not reply)"),
+        (closing, "Server disconnected"),
+    ],
+)
+async def test_the_first_exchange_is_given_up_with_a_reason(
+    answer: Answer, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REPLY_S", 600.0 if answer is closing else 1.0)  # a busy machine may close it late
+    async with listening(answer) as url:
+        with pytest.raises(MissingError, match=reason) as found:
+            await asyncio.to_thread(RemoteGateway(environment(url)).models, ["m"])
+    assert "Nothing was sent." in str(found.value)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("answer", [byte_by_byte, closing])
+async def test_a_connection_that_is_never_opened_is_given_up(
+    answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REPLY_S", 600.0 if answer is closing else 1.0)  # a busy machine may close it late
+
+    async def only_known(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if path == "/v1/medhelm/known":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        else:
+            await answer(path, reader, writer)
+
+    async with listening(only_known) as url:
+        with pytest.raises(ModelUnusable, match=r"the gateway http://127\.0\.0\.1:.* cannot be reached"):
+            await ask(url, tmp_path, max_silence_s=0.05)
+
+
+def test_no_redirect_is_followed(tmp_path: Path) -> None:
+    with ObjectServer() as other:
+
+        async def leading_away(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if path == "/v1/medhelm/known":
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            else:
+                head = f"HTTP/1.1 307 Moved\r\nLocation: {other.url}/x?token=1\r\nContent-Length: 0\r\n\r\n"
+                writer.write(head.encode())
+
+        async def main() -> None:
+            async with listening(leading_away) as url:
+                with pytest.raises(ModelUnusable, match=rf"sent a redirect \(status 307\) to {other.url}/x\. "):
+                    await ask(url, tmp_path, max_silence_s=600.0)
+
+        asyncio.run(asyncio.wait_for(main(), 600))
+        assert other.received == []
+
+
+async def ask(url: str, folder: Path, *, max_silence_s: float) -> None:
+    """Send a request through a gateway."""
+    audit = AuditLog(folder / "audit.jsonl")
+    try:
+        policy = EgressPolicy(offline=True)
+        remote = RemoteGateway(environment(url))
+        async with remote.open_client(policy, Budget(), audit, max_silence_s) as client:
+            provider = remote.open_providers([OUTSIDE], client, ["toy"])[OUTSIDE.name]
+            await client.complete(provider, request())
+    finally:
+        audit.close()

@@ -1,4 +1,4 @@
-"""Reports and exports are whole or not there, and never take anything away that is somebody's own."""
+"""Reports and exports are whole or not there and take nothing away; working folders are removed once theirs is dead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,21 @@ from typing import Any
 import pytest
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.io.folders import EXPORT_MANIFEST, REPORT_MANIFEST, check_export, check_report, new_export, write_report
+from medhelm.io import folders as work_folders
+from medhelm.io.folders import (
+    DEAD,
+    EXPORT_MANIFEST,
+    PREFIX,
+    REPLACED,
+    REPORT_MANIFEST,
+    WorkFolder,
+    check_export,
+    check_report,
+    clear_leftovers,
+    delete_folder,
+    new_export,
+    write_report,
+)
 
 FILES = {"README.md": b"# hello\n", "tables/table1.csv": b"a,b\n"}
 
@@ -196,8 +210,7 @@ def is_whole(folder: Path) -> bool:
     return found == {*listed, "report.json"} and digests == listed
 
 
-@pytest.mark.parametrize("stop_at", [1, 4, 5])
-@pytest.mark.parametrize("has_old_report", [False, True])
+@pytest.mark.parametrize(("stop_at", "has_old_report"), [(1, False), (4, True), (5, True)])
 def test_a_report_is_the_new_one_or_the_old_one_or_not_there(
     tmp_path: Path, stop_at: int, has_old_report: bool
 ) -> None:
@@ -212,3 +225,86 @@ def test_a_report_is_the_new_one_or_the_old_one_or_not_there(
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 5, "three files, the list, and one renaming"
     assert (is_whole(folder), (folder / "README.md").read_bytes()) == (True, b"new")
+
+
+# --- working folders: removed by the next process if theirs was killed ------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from medhelm.io.folders import WorkFolder
+work = WorkFolder(Path(sys.argv[1]))
+(work.path / "text").write_text("canary")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_cleared_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_folders, "_cleared", set())
+
+
+def leave(folder: Path) -> Path:
+    """Let a process be killed while it has a working folder; return that folder."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = folder.glob(f"{PREFIX}*")
+    assert (left / "text").read_text() == "canary"
+    return left
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks")
+def test_the_folder_of_a_living_process_stays(tmp_path: Path) -> None:
+    with WorkFolder(tmp_path) as work:
+        (work.path / "text").write_text("in progress")
+        work_folders._cleared.clear()
+        clear_leftovers(tmp_path)
+        assert (work.path / "text").exists()
+        assert work.path.stat().st_mode & 0o777 == 0o700
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks")
+def test_a_leftover_of_a_killed_process_is_removed_and_a_link_is_not_followed(tmp_path: Path) -> None:
+    leave(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    (tmp_path / f"{PREFIX}12345678").symlink_to(tmp_path / "mine")
+    clear_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"mine", f"{PREFIX}12345678"}
+    assert (tmp_path / "mine" / "file").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks")
+@pytest.mark.parametrize("is_there", [False, True])
+def test_older_output_that_was_being_replaced_goes_back_if_it_is_the_only_copy(tmp_path: Path, is_there: bool) -> None:
+    left = leave(tmp_path)
+    for place, text in ((left / REPLACED, "old"), (tmp_path, "new"))[: 1 + is_there]:
+        (place / "report").mkdir(parents=True)
+        (place / "report" / "page").write_text(text)
+    clear_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    assert (tmp_path / "report" / "page").read_text() == ("new" if is_there else "old")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks")
+def test_a_folder_is_renamed_before_it_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So code that still knows its name can neither write into it nor put it in place."""
+    folder = tmp_path / ".new-run"
+    folder.mkdir()
+    (folder / "text").write_text("canary")
+
+    def fail(dead: Path) -> None:
+        assert not folder.exists()
+        assert (dead / "text").exists()
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("shutil.rmtree", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        delete_folder(folder)
+    monkeypatch.undo()
+    (dead,) = tmp_path.iterdir()
+    assert dead.name.startswith(DEAD)
+    delete_folder(folder)  # nothing happens
+    delete_folder(dead)
+    assert list(tmp_path.iterdir()) == []
