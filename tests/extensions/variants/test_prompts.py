@@ -152,6 +152,8 @@ def test_every_benchmark_can_be_asked_by_every_wording(name: str) -> None:
             assert (asked.answer_after, asked.stop) == ("Answer:", ())
             assert asked.max_tokens > own.max_tokens
             assert not render(asked, first).messages[-1].text.endswith("\nAnswer:")
+        if prompt == "abstain" and not own.conversation_column and own.prompt.rstrip().endswith("}:"):
+            assert asked.prompt.endswith(own.prompt.rstrip().rpartition("\n")[2]), "a cue stays the last line"
     assert len(texts) == len(GENERIC) + 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -69,14 +68,15 @@ def _chain_of_thought(benchmark: Benchmark) -> PromptVariant:
     if benchmark.conversation_column:
         system = f"{benchmark.system}\n\n{_STEP_BY_STEP}".lstrip()
         return PromptVariant(system=system, answer_after=_MARK, max_tokens=limit, stop=())
-    asked = f"{_split_cue(benchmark.prompt)[0]}\n\n{_STEP_BY_STEP}"
-    return PromptVariant(prompt=asked, answer_after=_MARK, max_tokens=limit, stop=())
+    body, cue = _split_cue(benchmark.prompt)
+    asked = benchmark.prompt.rstrip() if "{" in cue else body  # a cue with a field is part of the question
+    return PromptVariant(prompt=f"{asked}\n\n{_STEP_BY_STEP}", answer_after=_MARK, max_tokens=limit, stop=())
 
 
 def _split_cue(template: str) -> tuple[str, str]:
     """Return a template without a last line such as "Answer:", after which a model answers at once, and this line."""
     head, _, last = template.rstrip().rpartition("\n")
-    is_cue = bool(re.fullmatch(r"[^{}]*:", last.strip())) and len(last.split()) <= _SHORT_CUE
+    is_cue = last.endswith(":") and len(last.split()) <= _SHORT_CUE
     return (head.rstrip(), last) if head and is_cue else (template.rstrip(), "")
 
 
