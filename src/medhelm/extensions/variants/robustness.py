@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.non_inferiority import Change, paired_change
 from medhelm.analysis.means import NORMAL, Z95, Floats, row_means
@@ -45,7 +46,7 @@ Verdict = Literal["met", "not met", "undecided"]
 class PairedAnswers:
     """Instances and their originals: arrays of shape (n,), nan where a completion is missing."""
 
-    clusters: Sequence[str]
+    clusters: NDArray[np.str_]
     """Cluster of each instance; a name that no cluster of another benchmark has."""
     difference: Floats
     """Score of the perturbed instance minus that of the original."""
@@ -130,7 +131,7 @@ def _compare(family: RunFamily, name: str, perturbed: AskedRun, margin: float) -
     chance = [_differs(original, one.answers(ids)) for one in family.repeats]
     expectation: Expectation = perturbed.run.settings.get("expectation", "")
     pairs = PairedAnswers(
-        clusters=[f"{family.about.benchmark}\0{cluster}" for cluster in clusters],
+        clusters=np.array([f"{family.about.benchmark}\0{cluster}" for cluster in clusters], dtype=np.str_),
         difference=after - before,
         changed=_differs(original, perturbed.answers(ids)),
         by_chance=row_means(np.stack(chance, axis=1)) if chance else None,

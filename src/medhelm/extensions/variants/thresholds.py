@@ -284,7 +284,7 @@ Found = Iterable[tuple[str, Measured]]
 """Subjects and their values."""
 
 
-def _pooled(parts: Iterable[tuple[Floats | None, Sequence[str]]]) -> tuple[Floats, list[str]]:
+def _pooled(parts: Iterable[tuple[Floats | None, Iterable[str]]]) -> tuple[Floats, list[str]]:
     """Join the values and clusters of several runs."""
     known = [(values, clusters) for values, clusters in parts if values is not None]
     values = np.concatenate([one for one, _ in known]) if known else np.empty(0)
@@ -309,7 +309,7 @@ def _divergence(_: Sequence[_Scored], changes: Sequence[PerturbationResult]) -> 
         values, clusters = _pooled((one.changed, one.clusters) for one in own)
         if all(one.by_chance is not None for one in own) and values.any():
             chance, _names = _pooled((one.by_chance, one.clusters) for one in own)
-            if excess := excess_of(replace(own[0], clusters=clusters, changed=values, by_chance=chance)):
+            if excess := excess_of(replace(own[0], clusters=np.array(clusters), changed=values, by_chance=chance)):
                 yield f"{name}, beyond chance", _measured(excess, _count(values - chance, clusters))
         elif found := rate(values, clusters):
             yield name, found
