@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from tests.support.benchmarks.choice import chat
-from tests.support.benchmarks.judged import CRITERIA, is_judge, number, verdict
-from tests.support.servers.openai import Answer
+from tests.support.benchmarks.judged import CRITERIA, DEFINITION, is_judge, number, verdict, write_benchmark
+from tests.support.cli import Medhelm, succeeded
+from tests.support.servers.openai import Answer, Server
 
 FAIR, LONG, FIRST, FICKLE = "judge-fair", "judge-long", "judge-first", "judge-fickle"
 """Judges that grade by what is said, by length, by place, and by chance."""
@@ -74,3 +76,19 @@ def _preference(judge: str, texts: list[str]) -> str:
     first, second = (_value(judge, text) for text in texts)
     said = 1 if judge == FIRST or first > second else 2 if second > first else 0
     return verdict(said, criteria=(PREFERRED,))
+
+
+def graded_store(
+    medhelm: Medhelm, server: Server, folder: Path, *, n: int, judges: Sequence[str], definition: str = DEFINITION
+) -> Path:
+    """Write a benchmark, have two models answer it and judges grade that in `folder`/store; return its folder."""
+    server.answer_with(BiasedJudges())
+    benchmark = write_benchmark(folder, n=n, definition=definition)
+    models = [f"--model={server.model(f'model-{name}')}" for name in "ab"]
+    succeeded(medhelm("run", benchmark, *models, *judges_at(server, judges), "--store", folder / "store"))
+    return benchmark
+
+
+def judges_at(server: Server, names: Sequence[str]) -> list[str]:
+    """Return the options that name judges on a server."""
+    return [f"--judge={server.model(name)}" for name in names]

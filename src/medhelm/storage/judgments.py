@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from medhelm.domain import Completion, Failure, JudgeReply, Record, Run, Usage
+from medhelm.domain import Completion, Failure, JudgeReply, Judgment, Record, Run, Usage
 from medhelm.io.parquet import ParquetWriter, connect, sql_path, sql_text
 from medhelm.storage.store import stored_folder
 
@@ -88,32 +88,9 @@ class JudgmentWriter:
         """Append the judgments of one completion."""
         shared = {"position": record.position, "instance_id": record.instance_id}
         for judgment in record.jury_verdict.judgments if record.jury_verdict else ():
-            failure = judgment.failure
-            self._judgments.add(
-                {
-                    **shared,
-                    "judge": judgment.judge,
-                    "criterion": judgment.criterion,
-                    "score": judgment.score,
-                    "points": judgment.points,
-                    "failure_code": failure and failure.code,
-                    "failure_message": failure and failure.message,
-                    "explanation": judgment.explanation,
-                }
-            )
+            self._judgments.add(shared | judgment_row(judgment))
         for reply in record.judge_replies:
-            self._replies.add(
-                {
-                    **shared,
-                    "judge": reply.judge,
-                    "part": reply.prompt_index,
-                    "attempt": reply.attempt,
-                    "request_digest": reply.request_digest.hex(),
-                    "text": reply.completion.text,
-                    **completion_row(reply.completion),
-                    "verification_code": reply.verification_code,
-                }
-            )
+            self._replies.add(shared | reply_row(reply))
         if self._subscores and record.jury_verdict and record.jury_verdict.subscores:
             self._subscores.add({**shared, "subscores": json.dumps(record.jury_verdict.subscores)})
 
@@ -126,6 +103,33 @@ class JudgmentWriter:
         """Delete everything written so far."""
         for writer in self._writers:
             writer.discard()
+
+
+def judgment_row(judgment: Judgment) -> dict[str, Any]:
+    """Return a judgment as columns of `judgments.parquet`, without those of its instance."""
+    failure = judgment.failure
+    return {
+        "judge": judgment.judge,
+        "criterion": judgment.criterion,
+        "score": judgment.score,
+        "points": judgment.points,
+        "failure_code": failure and failure.code,
+        "failure_message": failure and failure.message,
+        "explanation": judgment.explanation,
+    }
+
+
+def reply_row(reply: JudgeReply) -> dict[str, Any]:
+    """Return a judge's completion as columns of `replies.parquet`, without those of the instance."""
+    return {
+        "judge": reply.judge,
+        "part": reply.prompt_index,
+        "attempt": reply.attempt,
+        "request_digest": reply.request_digest.hex(),
+        "text": reply.completion.text,
+        **completion_row(reply.completion),
+        "verification_code": reply.verification_code,
+    }
 
 
 class Judgments(NamedTuple):

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from medhelm.errors import MissingError, UserError
-from medhelm.extensions.exchange import object_store as services
 from medhelm.extensions.exchange import object_store as store
 from medhelm.extensions.exchange.object_store import ObjectStore
 from medhelm.storage.audit import AuditLog
@@ -29,7 +28,7 @@ SECRETS = ("SESSION-TOKEN-SECRET", "SECRET-ACCESS-KEY", b64encode(b"k" * 32).dec
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
     monkeypatch.setattr(store, "WAIT_S", 0.0)
     with ObjectServer() as started:
-        monkeypatch.setattr(services, "GOOGLE", started.url)
+        monkeypatch.setattr(store, "GOOGLE", started.url)
         yield started
 
 
@@ -98,11 +97,10 @@ def test_redirects_are_refused(scheme: str, server: ObjectServer, variables: Map
     assert len(server.received) == 4, "a redirect is not tried again"
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
 def test_errors_that_pass_are_tried_again_and_others_are_explained(
-    scheme: str, server: ObjectServer, variables: Mapping[str, str]
+    server: ObjectServer, variables: Mapping[str, str]
 ) -> None:
-    with ObjectStore(f"{scheme}://bk/f", offline=True, environment=variables) as remote:
+    with ObjectStore("s3://bk/f", offline=True, environment=variables) as remote:
         server.failures = [503, 500, 429]
         assert remote.create("x", b"content")
         server.failures = [503] * store.ATTEMPTS
@@ -177,11 +175,20 @@ def test_an_access_token_of_azure_goes_to_the_service_alone_and_is_not_shown(
 @pytest.mark.parametrize(
     ("url", "environment", "words"),
     [
+        ("s3://", {}, "is not the address of a folder in an object store"),
+        ("https://user:secret@host/x", {}, "`https://host/x` is not the address"),
+        ("s3://b/c", {"AWS_ENDPOINT_URL": "http://s3.example.org"}, "use https://"),
+        ("s3://b/c", {}, "s3.us-east-1.amazonaws.com may not be reached: offline mode"),
         ("s3://b/c", {"AWS_ACCESS_KEY_ID": "a"}, "set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
         ("s3://b/c", {"AWS_REGION": "x.evil.example/"}, "AWS_REGION is not a region"),
+        ("az://b/c", {"AZURE_STORAGE_ACCOUNT_NAME": "acme"}, "acme.blob.core.windows.net may not be reached"),
         ("az://b/c", {"AZURE_STORAGE_ACCOUNT_NAME": "acme.evil.example/"}, "set AZURE_STORAGE_ACCOUNT_NAME"),
     ],
 )
-def test_settings_that_cannot_be_used(url: str, environment: Mapping[str, str], words: str) -> None:
-    with pytest.raises(UserError, match=words):
+def test_addresses_and_settings_refused_before_anything_is_sent(
+    url: str, environment: Mapping[str, str], words: str
+) -> None:
+    with pytest.raises(UserError) as found:
         ObjectStore(url, offline=True, environment=environment)
+    assert words in str(found.value)
+    assert "secret" not in str(found.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,32 +14,27 @@ import pytest
 from medhelm.domain import Completion, Criterion, Instance
 from medhelm.extensions.pairwise.files import comparison_file, purge_comparisons, read_comparisons
 from medhelm.extensions.pairwise.prompts import PREFERRED, pair_prompt, read_verdict
+from medhelm.extensions.pairwise.results import section
+from medhelm.results.formats.sections import section_in_markdown
 from medhelm.results.options import BoardOptions
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import chat
-from tests.support.benchmarks.judged import DEFINITION, open_benchmark, verdict, write_benchmark
-from tests.support.biased_judges import FAIR, FIRST, LONG, BiasedJudges
+from tests.support.benchmarks.judged import DEFINITION, open_benchmark, verdict
+from tests.support.biased_judges import FAIR, FIRST, LONG, graded_store, judges_at
 from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.servers.openai import Answer, Server
 
 INSTANCE = Instance(id="q1", fields={"question": "number 1?"}, references=())
 
 
-def graded_store(medhelm: Medhelm, server: Server, folder: Path, *, n: int, definition: str = DEFINITION) -> Path:
-    """Write a benchmark, have two models answer it, and a judge give all of that the same grade; return its folder."""
-    server.answer_with(BiasedJudges())
-    benchmark = write_benchmark(folder, n=n, definition=definition)
-    models = [f"--model=openai/model-{name}@{server.url}/v1" for name in "ab"]
-    succeeded(medhelm("run", benchmark, *models, *judges_at(server, (FIRST,)), "--store", folder / "store"))
-    return benchmark
-
-
-def judges_at(server: Server, names: Sequence[str]) -> list[str]:
-    return [f"--judge=openai/{name}@{server.url}/v1" for name in names]
+def compared_store(medhelm: Medhelm, server: Server, folder: Path, *, n: int, definition: str = DEFINITION) -> Path:
+    """As `graded_store`, with a judge that gives all completions the same grade."""
+    return graded_store(medhelm, server, folder, n=n, judges=(FIRST,), definition=definition)
 
 
 def test_fair_and_biased_judges_come_out_as_what_they_are(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    benchmark = graded_store(medhelm, server, tmp_path, n=25)
+    benchmark = compared_store(medhelm, server, tmp_path, n=25)
+    assert section([tmp_path / "store"], BoardOptions()) is None
     command = ("pairwise", benchmark, *judges_at(server, (FAIR, FIRST, LONG)), "--store", tmp_path / "store")
     planned = succeeded(medhelm(*command, "--dry-run", "--json")).json
     sent = server.count
@@ -56,23 +51,23 @@ def test_fair_and_biased_judges_come_out_as_what_they_are(medhelm: Medhelm, serv
     # Repeated, it costs nothing; without judges, the same is shown.
     sent = server.count
     again = succeeded(medhelm(*command, "--json")).json
-    shown = succeeded(medhelm("pairwise", benchmark, "--store", tmp_path / "store", "--json")).json
+    latest = succeeded(medhelm("pairwise", benchmark, "--store", tmp_path / "store", "--json")).json
     assert server.count == sent
-    for one in (again, shown):
+    for one in (again, latest):
         assert (one["models"], one["pairs"], one["verdict"]) == (found["models"], found["pairs"], found["verdict"])
-    table = succeeded(medhelm("pairwise", benchmark, "--store", tmp_path / "store"))
-    assert "it is" not in table.out  # no words of judges
+    in_reports = section([tmp_path / "store"], BoardOptions())
+    assert in_reports is not None
+    table = succeeded(medhelm("pairwise", benchmark, "--store", tmp_path / "store")).out
+    for shown in (table, section_in_markdown(in_reports)):
+        assert "openai/model-a" in shown
+        assert not [text for text in ("it is", server.url) if text in shown]  # no words of judges
     text = succeeded(medhelm("pairwise", benchmark, "--store", tmp_path / "store", "--format", "csv")).out
-    assert {row["statistic"] for row in csv.DictReader(text.splitlines())} >= {
-        "preferred",
-        "strength",
-        "first",
-        "longer",
-    }
+    statistics = {row["statistic"] for row in csv.DictReader(text.splitlines())}
+    assert statistics == {"preferred", "strength", "consistent", "first", "longer"}
 
 
 def test_a_fair_judge_alone_prefers_the_better_model(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    benchmark = graded_store(medhelm, server, tmp_path, n=40)
+    benchmark = compared_store(medhelm, server, tmp_path, n=40)
     command = ("pairwise", benchmark, *judges_at(server, (FAIR,)), "--store", tmp_path / "store")
     found = succeeded(medhelm(*command, "--json")).json
     (pair,) = found["pairs"]
@@ -83,7 +78,7 @@ def test_a_fair_judge_alone_prefers_the_better_model(medhelm: Medhelm, server: S
     best, worst = found["models"]
     assert best["share"]["value"] + worst["share"]["value"] == pytest.approx(1)
     assert best["strength"]["low"] > worst["strength"]["high"]
-    named = [f"openai/model-{name}@{server.url}/v1" for name in "ab"]
+    named = [server.model(f"model-{name}") for name in "ab"]
     compared = succeeded(medhelm("compare", *named, "--store", tmp_path / "store")).out
     assert "`medhelm pairwise letters --judge JUDGE --model openai/model-a --model" in " ".join(compared.split())
     few = succeeded(medhelm(*command, "--limit", "5", "--json")).json
@@ -94,7 +89,7 @@ def test_a_fair_judge_alone_prefers_the_better_model(medhelm: Medhelm, server: S
 def test_blank_and_equal_completions_need_no_judge_and_words_are_purged(
     medhelm: Medhelm, server: Server, tmp_path: Path
 ) -> None:
-    benchmark = graded_store(medhelm, server, tmp_path, n=3)
+    benchmark = compared_store(medhelm, server, tmp_path, n=3)
     texts = {"model-c": ["", "Rest.", "Rest."], "model-d": ["Rest.", "Rest.", "Sleep."]}
     seen: list[str] = []
 
@@ -106,8 +101,8 @@ def test_blank_and_equal_completions_need_no_judge_and_words_are_purged(
 
     server.answer_with(answer)
     store = ("--store", tmp_path / "store")
-    models = [f"--model=openai/{name}@{server.url}/v1" for name in texts]
-    succeeded(medhelm("run", benchmark, *models, f"--judge=openai/judge-grades@{server.url}/v1", *store))
+    models = [f"--model={server.model(name)}" for name in texts]
+    succeeded(medhelm("run", benchmark, *models, *judges_at(server, ["judge-grades"]), *store))
     seen.clear()
     named = ("--model", "openai/model-c", "--model", "openai/model-d")
     found = succeeded(medhelm("pairwise", benchmark, *named, *judges_at(server, (FIRST,)), *store, "--json")).json
@@ -129,28 +124,25 @@ def test_blank_and_equal_completions_need_no_judge_and_words_are_purged(
 def test_what_cannot_be_compared_is_refused_before_anything_is_sent(
     medhelm: Medhelm, server: Server, tmp_path: Path
 ) -> None:
-    benchmark = graded_store(medhelm, server, tmp_path, n=2)
+    private = DEFINITION.replace("access: public", "access: private")
+    benchmark = compared_store(medhelm, server, tmp_path, n=2, definition=private)
     sent = server.count
     command = ("pairwise", benchmark, "--store", tmp_path / "store")
     judge = judges_at(server, (FAIR,))
-    assert_refused(medhelm(*command), "no judge has compared")
-    assert_refused(medhelm(*command, "--dry-run"), "--judge")
-    assert_refused(medhelm(*command, *judge, "--model", "openai/model-a"), "two models are needed")
-    assert_refused(medhelm(*command, *judge, "--model", "nobody"), "`nobody`")
-    assert_refused(medhelm(*command, *judge, "--max-cost", "1"), "price")
+    for options, word in (
+        ((), "no judge has compared"),
+        (("--dry-run",), "--judge"),
+        ((*judge, "--model", "openai/model-a"), "two models are needed"),
+        ((*judge, "--model", "nobody"), "`nobody`"),
+        ((*judge, "--max-cost", "1"), "price"),
+        (("--judge=openai/judge@https://llm.example/v1",), "--allow-host llm.example"),
+    ):
+        assert_refused(medhelm(*command, *options), word)
     assert server.count == sent
 
 
-def test_private_data_goes_only_to_allowed_hosts(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    private = DEFINITION.replace("access: public", "access: private")
-    benchmark = graded_store(medhelm, server, tmp_path, n=2, definition=private)
-    away = "--judge=openai/judge@https://llm.example/v1"
-    refused = medhelm("pairwise", benchmark, away, "--store", tmp_path / "store")
-    assert_refused(refused, "llm.example", "--allow-host")
-
-
 def test_a_comparison_stops_at_the_budget_and_continues(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    benchmark = graded_store(medhelm, server, tmp_path, n=20)
+    benchmark = compared_store(medhelm, server, tmp_path, n=20)
     judge = {
         "provider": "openai",
         "model": FAIR,
@@ -173,19 +165,6 @@ def test_a_comparison_stops_at_the_budget_and_continues(medhelm: Medhelm, server
     assert judge_work["requests_sent"] + judge_work["requests_cached"] == 40
     assert judge_work["cost_usd"] == pytest.approx(40 * 21e-3)
     assert judge_work["cost_usd"] < planned["rows"][0]["cost_usd"]["max"]
-
-
-def test_reports_have_a_section_without_words_of_judges(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
-    sections = pytest.importorskip("medhelm.results.formats.sections")
-    benchmark = graded_store(medhelm, server, tmp_path, n=4)
-    store = tmp_path / "store"
-    assert "pairwise" not in {one.key for one in sections.read_sections([store], BoardOptions())}
-    succeeded(medhelm("pairwise", benchmark, *judges_at(server, (FAIR,)), "--store", store))
-    (found,) = [one for one in sections.read_sections([store], BoardOptions()) if one.key == "pairwise"]
-    shown = sections.section_in_markdown(found)
-    assert "openai/model-a" in shown
-    assert "it is" not in shown
-    assert server.url not in shown
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------

@@ -27,27 +27,27 @@ def _questions(rng: np.random.Generator, n: int, share_first: float, *, knows: f
     return found
 
 
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Permute and draw less often."""
+    monkeypatch.setattr("medhelm.extensions.variants.positions.PERMUTATIONS", 99)
+    monkeypatch.setattr("medhelm.analysis.means.DRAWS", 50)
+
+
 def test_always_the_first_option_is_the_largest_bias() -> None:
     excess, spread, p_value = position_bias(_questions(np.random.default_rng(1), 40, 1.0))
     assert excess == pytest.approx((0.75, -0.25, -0.25, -0.25))
-    assert (spread.value, p_value) == pytest.approx((1.0, 0.001))
+    assert (spread.value, p_value) == pytest.approx((1.0, 0.01))
 
 
-def test_a_small_bias_is_found_and_a_fair_model_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test holds its level of 5%, and finds one answer in eight given for its place in nearly all of 40 tries."""
-    monkeypatch.setattr("medhelm.extensions.variants.positions.PERMUTATIONS", 99)
-    monkeypatch.setattr("medhelm.analysis.means.DRAWS", 50)
+def test_a_small_bias_is_found_and_a_fair_model_is_not_blamed() -> None:
+    """The test holds its level of 5%, and finds one answer in eight given for its place in nearly all of 20 tries."""
     rng = np.random.default_rng(2)
-    fair = [position_bias(_questions(rng, 40, 0.0))[2] <= 0.05 for _ in range(100)]
-    biased = [position_bias(_questions(rng, 120, 0.125))[2] <= 0.05 for _ in range(40)]
-    assert np.mean(fair) < 0.11
+    fair = [position_bias(_questions(rng, 40, 0.0)) for _ in range(100)]
+    biased = [position_bias(_questions(rng, 120, 0.125))[2] <= 0.05 for _ in range(20)]
+    assert np.mean([p_value <= 0.05 for _, _, p_value in fair]) < 0.11
     assert np.mean(biased) > 0.9
-
-
-def test_the_interval_of_a_fair_model_begins_at_zero() -> None:
-    _, spread, p_value = position_bias(_questions(np.random.default_rng(3), 30, 0.0))
-    assert p_value > 0.05
-    assert spread.low == 0
+    assert all(spread.low == 0 for _, spread, p_value in fair if p_value > 0.05)
 
 
 def test_answers_that_ignore_the_order_but_prefer_no_place_are_no_bias() -> None:

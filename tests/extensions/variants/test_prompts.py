@@ -152,6 +152,8 @@ def test_every_benchmark_can_be_asked_by_every_wording(name: str) -> None:
             assert (asked.answer_after, asked.stop) == ("Answer:", ())
             assert asked.max_tokens > own.max_tokens
             assert not render(asked, first).messages[-1].text.endswith("\nAnswer:")
+        if prompt == "abstain" and not own.conversation_column and own.prompt.rstrip().endswith("}:"):
+            assert asked.prompt.endswith(own.prompt.rstrip().rpartition("\n")[2]), "a cue stays the last line"
     assert len(texts) == len(GENERIC) + 1
 
 
@@ -221,39 +223,40 @@ def test_a_file_changes_wording_examples_and_limits(medhelm: Medhelm, tmp_path: 
     assert succeeded(medhelm(*command)).json["requests_sent"] == N
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+UNUSABLE: list[tuple[str, tuple[str, ...]]] = [
+    (
+        'name: short\nprompt: "{question} {ward} {"\nanser: x\nfew_shot: {n: 0, sample: a, file: b}\n',
+        ("anser: unknown key", "few_shot.n: must be at least 1"),
+    ),
+    (
+        "name: brief\nprompt: |\n  Hello.\n  {question} {ward} {\nfew_shot: {file: none.jsonl}\nmax_tokens: 9\n",
         (
-            'name: short\nprompt: "{question} {ward} {"\nanser: x\nfew_shot: {n: 0, sample: a, file: b}\n',
-            ("anser: unknown key", "few_shot.n: must be at least 1"),
+            "line 1  name: is `brief`, but the file is `short.yaml`",
+            "line 4  prompt: a single brace",
+            "line 4  prompt: {ward} is not a field of the prompt of toy.",
+            "lacks {options}: toy would be asked without the options",
+            "line 5  few_shot.file:",
         ),
-        (
-            'name: brief\nprompt: |\n  Hello.\n  {question} {ward} {\nfew_shot: {file: none.jsonl}\nmax_tokens: 9\n',
-            (
-                "line 1  name: is `brief`, but the file is `short.yaml`",
-                "line 4  prompt: a single brace",
-                "line 4  prompt: {ward} is not a field of the prompt of toy.",
-                "lacks {options}: toy would be asked without the options",
-                "line 5  few_shot.file:",
-            ),
-        ),
-        ("name: short\nsystem: Hello\nfew_shot: {sample: a, file: b}\n", ("cannot be combined",)),
-        ("name: short\nmax_tokens: 9\n", ("changes nothing",)),
-        ('name: short\nanswer: "Answer:"\n', ("no text asks for `Answer:`",)),
-        ('name: short\nprompt: "{options}"\n', ("lacks {question}", "without a part of the question")),
-        ("", ("empty",)),
-    ],
-)  # fmt: skip
+    ),
+    ("name: short\nsystem: Hello\nfew_shot: {sample: a, file: b}\n", ("cannot be combined",)),
+    ("name: short\nmax_tokens: 9\n", ("changes nothing",)),
+    ('name: short\nanswer: "Answer:"\n', ("no text asks for `Answer:`",)),
+    ('name: short\nprompt: "{options}"\n', ("lacks {question}", "without a part of the question")),
+    ("", ("empty",)),
+]
+"""Prompt files, and all their problems."""
+
+
 def test_a_file_that_cannot_be_used_is_refused_with_all_problems(
-    text: str, words: tuple[str, ...], medhelm: Medhelm, tmp_path: Path, server: Server
+    medhelm: Medhelm, tmp_path: Path, server: Server
 ) -> None:
-    (tmp_path / "short.yaml").write_text(text)
     command = ("run", make_benchmark(tmp_path, n=N), "--model", server.model(), "--prompt")
-    refused = medhelm(*command, tmp_path / "short.yaml")
-    assert_refused(refused, *(() if any("line" in one for one in words) else words))
-    shown = " ".join(refused.err.split())
-    assert all(" ".join(one.split()) in shown for one in words), refused.err
+    for text, words in UNUSABLE:
+        (tmp_path / "short.yaml").write_text(text)
+        refused = medhelm(*command, tmp_path / "short.yaml")
+        assert_refused(refused)
+        shown = " ".join(refused.err.split())
+        assert all(" ".join(one.split()) in shown for one in words), refused.err
     assert_refused(medhelm(*command, "chain_of_thougt"), "neither a built-in prompt", "Did you mean `chain_of_thought`")
     assert_refused(medhelm(*command, tmp_path / "none.yaml"), "none.yaml")
     assert server.count == 0
@@ -363,9 +366,8 @@ def test_too_few_examples_are_refused_before_anything_is_sent(medhelm: Medhelm, 
         (tmp_path / "leak.yaml", ("0 rows of rows.jsonl, 6 left out: the question repeats",)),
         (tmp_path / "text.yaml", ("notes.txt cannot be read: its suffix is none of .jsonl",)),
     ):
-        for command in ("run", "plan"):
-            refused = medhelm(command, place, "--model", server.model(), "--prompt", prompt)
-            assert_refused(refused, *words, "Nothing was sent.")
+        refused = medhelm("plan", place, "--model", server.model(), "--prompt", prompt)
+        assert_refused(refused, *words, "Nothing was sent.")
     assert_refused(
         medhelm("run", "healthbench", "--tier", "sample", "--model", "baseline/lexical", "--prompt", "few_shot"),
         "continues a conversation",

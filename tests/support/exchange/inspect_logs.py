@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +49,19 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def evaluated(folder: Path, tasks: Sequence[str], parameters: dict[str, Any], **options: int) -> dict[str, Any]:
-    """Ask tasks with the scripted model; logs go to FOLDER/logs. Returns: what the program saw."""
-    process(folder, sys.executable, str(SIDE), str(folder / "logs"), json.dumps([tasks, parameters, options]))
+def evaluated(
+    folder: Path,
+    tasks: Sequence[str],
+    parameters: dict[str, Any],
+    mistakes: Mapping[str, tuple[str, dict[str, Any]]] | None = None,
+    **options: int,
+) -> dict[str, Any]:
+    """Ask tasks with the scripted model; logs go to FOLDER/logs. Returns: what the program saw.
+
+    `mistakes`: name -> task that cannot be made, and its parameters.
+    """
+    asked = json.dumps([tasks, parameters, options, mistakes or {}])
+    process(folder, sys.executable, str(SIDE), str(folder / "logs"), asked)
     seen: dict[str, Any] = json.loads((folder / "logs" / "seen.json").read_text(encoding="utf-8"))
     return seen
 

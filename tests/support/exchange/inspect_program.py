@@ -2,10 +2,10 @@
 
     python inspect_program.py FOLDER ASKED
 
-ASKED is JSON: tasks, their parameters, and options of Inspect's own.
+ASKED is JSON: tasks, their parameters, options of Inspect's own, and mistakes: name -> task and parameters.
 
-What was asked, and what Inspect itself reads in its logs, goes to FOLDER/seen.json. It is a process of its own because
-Inspect's modules give warnings, and because it finds tasks by entry points.
+What was asked, what Inspect itself reads in its logs, and what is said of mistakes goes to FOLDER/seen.json. It is a
+process of its own because Inspect's modules give warnings, and because it finds tasks by entry points.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from inspect_ai import eval as evaluate
+from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.log import EvalLog
 from inspect_ai.model import (
     ChatMessage,
@@ -27,6 +28,7 @@ from inspect_ai.model import (
     modelapi,
 )
 
+from medhelm.extensions.exchange.inspect import tasks
 from tests.support.models.scripted import FAILS, JUDGES, REFUSES, answer, verdict
 
 ASKED: list[dict[str, Any]] = []
@@ -82,9 +84,18 @@ def seen(logs: Sequence[EvalLog]) -> dict[str, Any]:
     }
 
 
+def said_of(task: str, parameters: dict[str, Any]) -> str:
+    """Return the message about a task that cannot be made."""
+    try:
+        (tasks.TASKS.get(task) or tasks.benchmark)(**parameters)
+    except PrerequisiteError as error:
+        return str(error.message)
+    return ""
+
+
 if __name__ == "__main__":
     folder, asked = sys.argv[1:]
-    names, parameters, options = json.loads(asked)
+    names, parameters, options, mistakes = json.loads(asked)
     done = evaluate(
         names,
         model="scripted/model",
@@ -97,5 +108,6 @@ if __name__ == "__main__":
         adaptive_connections=False,
         **options,
     )
-    content = {"asked": ASKED, "tasks": seen(done)}
+    said = {name: said_of(*mistake) for name, mistake in mistakes.items()}
+    content = {"asked": ASKED, "tasks": seen(done), "said": said}
     Path(folder, "seen.json").write_text(json.dumps(content), encoding="utf-8")

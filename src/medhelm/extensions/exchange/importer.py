@@ -52,7 +52,14 @@ from medhelm.results.formats.tables import Value, render, tabulate
 from medhelm.scoring.metric import is_unreadable
 from medhelm.scoring.metrics import METRICS, metrics_of
 from medhelm.storage.imported_instances import instances_digest, write_instances
-from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
+from medhelm.storage.judgments import (
+    COMPLETION_COLUMNS,
+    JUDGMENT_COLUMNS,
+    REPLY_COLUMNS,
+    completion_row,
+    judgment_row,
+    reply_row,
+)
 from medhelm.storage.privacy import Pseudonyms, deleted_instances
 from medhelm.storage.run_scores import keep_scores
 from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_column
@@ -168,7 +175,7 @@ def short_text(value: object) -> str:
 # imported; rescoring the run computes those under the corrected rule.
 
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
-_quoted = json.encoder.encode_basestring  # quotes a text as JSON without creating an encoder each time
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,15 +248,7 @@ class RunImporter:
         if same := next((run for run in before if run.origin and run.origin.sha256 == origin.sha256), None):
             return ImportedRunResult(run=same, state="unchanged")
         joined = self._without_deleted(join_parts(parts, self._library, naming, model))
-        write_instances(
-            self._store,
-            joined.imported.instances,
-            benchmark=joined.benchmark.name,
-            benchmark_digest=joined.benchmark.digest,
-            data_digest=joined.data_digest,
-            about=joined.about,
-            writer=self._writer,
-        )
+        joined.write_instances(self._store, self._writer)
         run, irregularities = write_imported_run(joined, self._store, self._writer)
         remarks = (*joined.imported.remarks, *irregularities, *_remove_outdated(self._store, before, run))
         self._known[origin.harness, origin.run] = [*(old for old in before if old.folder and old.folder.exists()), run]
@@ -344,6 +343,18 @@ class JoinedRun:
             "imported": f"{self.origin.harness}:{self.origin.run}",
             "deployment": one.deployment,
         }
+
+    def write_instances(self, store: Store, writer: ColumnWriter) -> None:
+        """Store the instances, so that completions can be scored again without the data."""
+        write_instances(
+            store,
+            self.imported.instances,
+            benchmark=self.benchmark.name,
+            benchmark_digest=self.benchmark.digest,
+            data_digest=self.data_digest,
+            about=self.about,
+            writer=writer,
+        )
 
     @property
     def is_grouped(self) -> bool:
@@ -531,34 +542,15 @@ class _Columns:
 
     def judgments(self) -> tuple[dict[str, Sequence[Any]], dict[str, Sequence[Any]]]:
         """Return the columns of the judgments, and of the judges' completions."""
-        by_instance = self.joined.imported.judgments
-        cells = [(position, id_, cell) for position, id_ in enumerate(self.ids) for cell in by_instance.get(id_, ())]
-        judgments: dict[str, Sequence[Any]] = {
-            "position": [position for position, _, _ in cells],
-            "instance_id": [id_ for _, id_, _ in cells],
-            "judge": [cell.judge for _, _, cell in cells],
-            "criterion": [cell.criterion for _, _, cell in cells],
-            "score": [cell.score for _, _, cell in cells],
-            "points": [cell.points for _, _, cell in cells],
-            "failure_code": [cell.failure and cell.failure.code for _, _, cell in cells],
-            "failure_message": [cell.failure and cell.failure.message for _, _, cell in cells],
-            "explanation": [cell.explanation for _, _, cell in cells],
-        }
-        by_judge: dict[tuple[int, str, str], list[Judgment]] = {}
-        for position, id_, cell in cells:
-            by_judge.setdefault((position, id_, cell.judge), []).append(cell)
-        completions = [reply_of(own) for own in by_judge.values()]
-        rows = [completion_row(completion) for completion in completions]
-        replies: dict[str, Sequence[Any]] = {
-            "position": [position for position, _, _ in by_judge],
-            "instance_id": [id_ for _, id_, _ in by_judge],
-            "judge": [judge for _, _, judge in by_judge],
-            "part": [0] * len(rows),
-            "attempt": [0] * len(rows),
-            "request_digest": "",
-            "text": [completion.text for completion in completions],
-        }
-        return judgments, replies | _by_column(rows, COMPLETION_COLUMNS) | {"verification_code": ""}
+        judgments, replies = [], []
+        for position, id_ in enumerate(self.ids):
+            own = self.joined.imported.judgments.get(id_, ())
+            of_instance = {"position": position, "instance_id": id_}
+            judgments += [of_instance | judgment_row(one) for one in own]
+            for judge, cells in group_by(own, lambda one: one.judge).items():
+                reply = JudgeReply(judge=judge, prompt_index=0, attempt=0, completion=reply_of(cells))
+                replies.append(of_instance | reply_row(reply))
+        return _by_column(judgments, JUDGMENT_COLUMNS), _by_column(replies, REPLY_COLUMNS)
 
 
 def _by_column(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Sequence[Any]]:
@@ -573,18 +565,15 @@ def reply_of(judgments: Sequence[Judgment]) -> Completion:
     """
     if all(one.failure for one in judgments):
         return Completion(failure=judgments[0].failure)
-    cells = ", ".join(
-        f'{_quoted(one.criterion)}: {{"score": {_json_number(one.score)}, "explanation": {_quoted(one.explanation)}}}'
-        for one in judgments
-    )
-    return Completion(text=f"{{{cells}}}", finish_reason="stop")
+    cells = {one.criterion: {"score": plain_score(one.score), "explanation": one.explanation} for one in judgments}
+    return Completion(text=_ENCODER.encode(cells), finish_reason="stop")
 
 
-def _json_number(score: float | None) -> str:
-    """Return a score as JSON; whole numbers have no decimal point."""
+def plain_score(score: float | None) -> float | None:
+    """Return a score as judges write it: a whole number without a decimal point; None if it is no number."""
     if score is None or not isfinite(score):
-        return "null"
-    return str(int(score)) if score.is_integer() else repr(score)
+        return None
+    return int(score) if score.is_integer() else score
 
 
 def _run(joined: JoinedRun, columns: _Columns) -> Run:

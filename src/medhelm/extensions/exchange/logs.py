@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from medhelm.domain import RULES, Benchmark
 from medhelm.errors import UserError
@@ -31,14 +31,22 @@ from medhelm.storage.store import Store, create
 
 Harness = Literal["inspect", "lm_eval"]
 
-_READERS: Mapping[Harness, Callable[[Path], ImportedRun]] = {
-    "inspect": read_inspect_log,
-    "lm_eval": read_lm_eval_samples,
-}
-_FINDERS: Mapping[Harness, Callable[[Path], list[Path]]] = {"inspect": log_files, "lm_eval": sample_files}
-_FILES_IN_WORDS: Mapping[Harness, str] = {
-    "inspect": "Inspect log (*.eval, or *.json with a time in its name)",
-    "lm_eval": "lm-eval sample file (samples_*.jsonl, written with --log_samples)",
+
+class _Format(NamedTuple):
+    """The log files of a harness."""
+
+    find: Callable[[Path], list[Path]]
+    """Finds the files below a folder."""
+    read: Callable[[Path], ImportedRun]
+    """Reads one file."""
+    in_words: str
+
+
+_FORMATS: Mapping[Harness, _Format] = {
+    "inspect": _Format(log_files, read_inspect_log, "Inspect log (*.eval, or *.json with a time in its name)"),
+    "lm_eval": _Format(
+        sample_files, read_lm_eval_samples, "lm-eval sample file (samples_*.jsonl, written with --log_samples)"
+    ),
 }
 
 OUR_NAMING = NameMap(
@@ -88,11 +96,11 @@ def _files(places: Sequence[Path], harness: Harness) -> tuple[list[Path], list[t
     found: dict[Path, Path] = {}
     missing: list[tuple[str, str]] = []
     for place in places:
-        files = _FINDERS[harness](place) if place.is_dir() else [place] if place.exists() else []
+        files = _FORMATS[harness].find(place) if place.is_dir() else [place] if place.exists() else []
         if not place.exists():
             missing.append((str(place), "this file or folder does not exist."))
         elif not files:
-            missing.append((str(place), f"this folder has no {_FILES_IN_WORDS[harness]}."))
+            missing.append((str(place), f"this folder has no {_FORMATS[harness].in_words}."))
         for file in files:
             found.setdefault(file.resolve(), file)
     return list(found.values()), missing
@@ -115,7 +123,7 @@ class _LogImporter:
         # The digest of a log is that of its file, so one that is stored need not be read.
         if harness == "inspect" and (same := self._by_digest.get(digest_of(file))):
             return ImportedRunResult(run=same, state="unchanged")
-        log = _READERS[harness](file)
+        log = _FORMATS[harness].read(file)
         if same := self._by_digest.get(log.origin.sha256):
             return ImportedRunResult(run=same, state="unchanged")
         return self._import_medhelm_task(log) if log.medhelm_task else self._importer.import_run([log], NameMap())

@@ -12,7 +12,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.imported_instances import instances_file
 from medhelm.storage.releases import MANIFEST, release_names
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import NAME, Store, create, open_store
+from medhelm.storage.store import NAME, Store, create, open_store, stored_folder
 
 # --- services ---------------------------------------------------------------------------------------------------------
 # The services behind addresses of object stores: where they are, how requests are signed, how objects are listed.
@@ -562,7 +562,6 @@ def publish(
 
 
 def _run_part(store: Store, run: Run) -> _Part:
-    assert run.folder is not None, "runs of a store have a folder"
     digests = run.benchmark_digest, run.data_digest
     instances = instances_file(store, run.benchmark, run.data_digest)
     shared = [
@@ -571,19 +570,21 @@ def _run_part(store: Store, run: Run) -> _Part:
         instances,
         instances.with_suffix(".json"),
     ]
-    own = sorted(path for path in run.folder.iterdir() if path.is_file() and path.name != NAME)
-    files = [*(path for path in shared if path.exists()), *own, run.folder / NAME]
-    return _Part(f"{run.benchmark} with {run.model}", run.benchmark, _files_by_key(store, files))
+    title = f"{run.benchmark} with {run.model}"
+    return _part(store, title, stored_folder(run), NAME, [path for path in shared if path.exists()], run.benchmark)
 
 
 def _release_part(store: Store, name: str) -> _Part:
-    folder = store.folder / "releases" / name
-    own = sorted(path for path in folder.iterdir() if path.is_file() and path.name != MANIFEST)
-    return _Part(f"release {name}", "", _files_by_key(store, [*own, folder / MANIFEST]))
+    return _part(store, f"release {name}", store.folder / "releases" / name, MANIFEST)
 
 
-def _files_by_key(store: Store, files: Iterable[Path]) -> dict[str, Path]:
-    return {path.relative_to(store.folder).as_posix(): path for path in files}
+def _part(
+    store: Store, title: str, folder: Path, marker: str, shared: Sequence[Path] = (), benchmark: str = ""
+) -> _Part:
+    """Return the files of a folder, after those that it shares with others, and with its marker last."""
+    own = sorted(path for path in folder.iterdir() if path.is_file() and path.name != marker)
+    files = [*shared, *own, folder / marker]
+    return _Part(title, benchmark, {path.relative_to(store.folder).as_posix(): path for path in files})
 
 
 def _send(part: _Part, remote: ObjectStore) -> None:

@@ -19,7 +19,7 @@ from medhelm.evaluation.settings import Settings
 from medhelm.evaluation.stored_settings import JuryOptions
 
 if TYPE_CHECKING:
-    from medhelm.domain import Benchmark, Jury
+    from medhelm.domain import Benchmark
     from medhelm.evaluation.session import EvaluationSetup
     from medhelm.extensions.pairwise.files import PairwiseComparison
     from medhelm.extensions.pairwise.judging import ComparedRuns
@@ -75,7 +75,9 @@ def pairwise(
     from medhelm.evaluation.session import EvaluationSetup
     from medhelm.extensions.pairwise.judging import compare, plan_comparison
 
-    (benchmark,) = _benchmarks(shared, name)
+    benchmark, *others = load(shared, [name], of_stores=True)
+    if others:
+        raise UserError(f"`{name}` is a group of benchmarks. Name one of them. Nothing was sent.")
     jury = find_judges(shared, judging, quiet=True)
     if jury is None:
         if chosen.dry_run:
@@ -89,7 +91,7 @@ def pairwise(
         environment=shared.environment,
     )
     compared = _find_compared(shared, benchmark, chosen, setup)
-    _note_jury(shared, jury, compared)
+    note_jury(shared, jury, [run.resolved_model for run in compared.runs.values() if run.resolved_model], None)
     if chosen.dry_run:
         return print_plan(plan_comparison(compared, jury.judges, setup), format_)
     with progress_bar("comparing completions") as progress:
@@ -98,13 +100,6 @@ def pairwise(
     for message in done.messages:
         warn(message)
     return done.exit_code
-
-
-def _benchmarks(shared: Shared, name: str) -> list[Benchmark]:
-    found = load(shared, [name], of_stores=True)
-    if len(found) != 1:
-        raise UserError(f"`{name}` is a group of benchmarks. Name one of them. Nothing was sent.")
-    return found
 
 
 def _find_compared(
@@ -124,11 +119,6 @@ def _find_compared(
         if chosen.models or not run.model.startswith(BASELINE)
     }
     return find_compared(runs, benchmark, setup, chosen.limit, are_named=bool(chosen.models))
-
-
-def _note_jury(shared: Shared, jury: Jury, compared: ComparedRuns) -> None:
-    models = [run.resolved_model for run in compared.runs.values() if run.resolved_model]
-    note_jury(shared, jury, models, None)
 
 
 def _latest(shared: Shared, benchmark: Benchmark) -> PairwiseComparison:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,11 +115,23 @@ def remarks(found: PairwiseNumbers) -> Iterator[str]:
 _PARTS = "value low high n method"
 _SHARE = "0 to 1"
 
+
+def _share(key: str, get: Callable[[Any], Any], heading: str, **settings: Any) -> Field[Any]:
+    """Return the field of a share, which tables show in percent with its interval."""
+
+    def in_percent(item: Any) -> str | None:
+        one = get(item)
+        if one is None or one.low is None or one.high is None:
+            return None if one is None else percent(one.value)
+        return f"{percent(one.value)} [{percent(one.low)}, {percent(one.high)}]"
+
+    return Field(key, get, kind="interval", range=_SHARE, heading=heading, text=in_percent, **settings)
+
+
 _MODELS: list[Field[WinShare]] = [
     Field("model", lambda one: one.model, kind="text", heading="Model"),
-    Field("share", lambda one: one, kind="interval", range=_SHARE, heading="Preferred",
-          text=lambda one: _percent_text(one),
-          meaning="Mean over the other models of the probability to be preferred, plus half of that of a tie."),
+    _share("share", lambda one: one, "Preferred",
+           meaning="Mean over the other models of the probability to be preferred, plus half of that of a tie."),
     Field("strength", lambda one: one.strength, kind="interval", parts=_PARTS, heading="Strength",
           text=lambda one: with_minus(estimate_text(one.strength, 2) or ""),
           meaning="Log strength in the model of Bradley and Terry with ties, less the mean over models."),
@@ -132,8 +144,7 @@ _PAIRS: list[Field[ComparedPair]] = [
     Field("wins", lambda one: one.wins, kind="whole number", heading="Wins"),
     Field("ties", lambda one: one.ties, kind="whole number", heading="Ties"),
     Field("losses", lambda one: one.losses, kind="whole number", heading="Losses"),
-    Field("share", lambda one: one.share, kind="interval", range=_SHARE, parts=_PARTS, heading="Preferred",
-          text=lambda one: _percent_text(one.share)),
+    _share("share", lambda one: one.share, "Preferred", parts=_PARTS),
     Field("p_adjusted", lambda one: one.p_adjusted, kind="p-value", heading="p"),
 ]  # fmt: skip
 
@@ -148,15 +159,12 @@ def _judge_fields(comparison: PairwiseComparison) -> list[Field[JudgePosition]]:
         Field("judge", lambda one: one.judge, kind="text", heading="Judge"),
         Field("n", lambda one: one.n, kind="whole number", heading="Pairs"),
         Field("n_missing", lambda one: one.n_missing, kind="whole number", heading="Missing"),
-        Field("consistent", lambda one: one.consistent, kind="interval", range=_SHARE, parts=_PARTS,
-              heading="Same in both orders", text=lambda one: _percent_text(one.consistent)),
-        Field("top", lambda one: one.top, kind="interval", range=_SHARE, parts=_PARTS, heading="Prefers the first",
-              text=lambda one: _percent_text(one.top), missing="all verdicts are ties",
-              meaning="Share of its verdicts other than ties for the completion shown first: 0.5 without bias."),
-        Field("longer", lambda one: one.longer, kind="interval", range=_SHARE, parts=_PARTS,
-              heading="Prefers the longer", text=lambda one: _percent_text(one.longer),
-              missing="no preference is the same in both orders",
-              meaning="Share of its preferences in both orders for the longer completion, which can be better."),
+        _share("consistent", lambda one: one.consistent, "Same in both orders", parts=_PARTS),
+        _share("top", lambda one: one.top, "Prefers the first", parts=_PARTS, missing="all verdicts are ties",
+               meaning="Share of its verdicts other than ties for the completion shown first: 0.5 without bias."),
+        _share("longer", lambda one: one.longer, "Prefers the longer", parts=_PARTS,
+               missing="no preference is the same in both orders",
+               meaning="Share of its preferences in both orders for the longer completion, which can be better."),
         Field("requests_sent", lambda one: of(one).requests_sent, kind="whole number"),
         Field("requests_cached", lambda one: of(one).requests_cached, kind="whole number"),
         Field("cost_usd", lambda one: of(one).cost_usd, heading="Cost USD",
@@ -170,14 +178,6 @@ NOTES = (
     "these judges. p is adjusted for all pairs (Holm).",
     "Prefers the first: 50% without position bias. Prefers the longer: this can be bias, or longer ones are better.",
 )
-
-
-def _percent_text(one: Any) -> str | None:
-    """Return a share with its interval in percent; None without one."""
-    if one is None:
-        return None
-    ends = "" if one.low is None or one.high is None else f" [{percent(one.low)}, {percent(one.high)}]"
-    return f"{percent(one.value)}{ends}"
 
 
 def as_json(found: PairwiseNumbers) -> dict[str, Any]:

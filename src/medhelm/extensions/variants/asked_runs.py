@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from medhelm.domain import Floor, Instance, Reference, Run, Tier
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import HALF
+from medhelm.domain.token_logprobs import unpack
 from medhelm.domain.variant import REPEAT
 from medhelm.errors import DataError, NotComputed
 from medhelm.extensions.variants.repeats import UNREADABLE
@@ -27,12 +28,13 @@ from medhelm.results.releases import InstanceScores, read_instance_scores
 from medhelm.results.runs.answers import Options, read_answers, read_options
 from medhelm.results.runs.lowest_grades import with_floors
 from medhelm.results.runs.selection import filter_runs
+from medhelm.scoring.answers.confidence import abstains, is_abstention, option_probabilities, stated_confidence
 from medhelm.scoring.answers.number import read_number
 from medhelm.scoring.answers.text import normalize_keeping_meaning
 from medhelm.scoring.metric import AnswerReader
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import load_runs, read_columns, read_references
+from medhelm.storage.runs import load_runs, read_columns, read_references, score_column
 from medhelm.storage.store import Store, open_store, stored_folder
 
 PERTURB = "perturb"
@@ -52,17 +54,29 @@ SELECTION = ("limit", "sample", "subset", "seed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFamily:
-    """A run with its further samples and its perturbations."""
+class FamilySubject:
+    """The model and the benchmark that a result is about."""
 
     model: str
     """Name of the model with its setting, and the label of its store if there are several."""
-    plain: Run
+    benchmark: str
+    """Id of the benchmark."""
+    title: str
+    """Name of the benchmark for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFamily:
+    """A run with its further samples and its perturbations."""
+
+    about: FamilySubject
+    """Its model and benchmark."""
+    plain: AskedRun
     """The run on the instances as they are."""
-    repeats: tuple[Run, ...] = ()
+    repeats: tuple[AskedRun, ...] = ()
     """Further samples of the same prompts."""
-    perturbed: Mapping[str, Run] = field(default_factory=dict)
-    """Name of a perturbation -> the run on the changed instances."""
+    perturbed: Mapping[str, AskedRun] = field(default_factory=dict)
+    """Name of a perturbation -> the run on the changed instances, in the order of names."""
 
 
 def find_families(
@@ -83,7 +97,7 @@ def find_families(
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
     groups = group_by((pair for pair in found if pair[1].tier == tier), _conditions)
     families = (_family(label, [run for _, run in own]) for (label, *_), own in groups.items())
-    return sorted(filter(None, families), key=lambda one: (one.plain.benchmark, one.model))
+    return sorted(filter(None, families), key=lambda one: (one.about.benchmark, one.about.model))
 
 
 def _conditions(pair: tuple[str, Run]) -> tuple[Any, ...]:
@@ -106,10 +120,10 @@ def _family(label: str, runs: Sequence[Run]) -> RunFamily | None:
     kinds = {name: name.partition("=") for name in latest}
     by_sample = {run.settings[REPEAT]: run for name, run in latest.items() if kinds[name][0] == REPEAT}
     return RunFamily(
-        model=plain.model + label,
-        plain=plain,
-        repeats=tuple(by_sample[number] for number in sorted(by_sample)),
-        perturbed={kinds[name][2]: run for name, run in sorted(latest.items()) if kinds[name][0] == PERTURB},
+        about=FamilySubject(model=plain.model + label, benchmark=plain.benchmark, title=plain.title),
+        plain=AskedRun(plain),
+        repeats=tuple(AskedRun(by_sample[number]) for number in sorted(by_sample)),
+        perturbed={kinds[name][2]: AskedRun(run) for name, run in sorted(latest.items()) if kinds[name][0] == PERTURB},
     )
 
 
@@ -208,14 +222,8 @@ class AskedRun:
 
     def abstained(self, ids: Sequence[str]) -> Floats:
         """Return 1.0 for each completion that declines to answer, 0.0 for others, nan without one."""
-        from medhelm.scoring.answers.confidence import abstains
-
-        columns = read_columns(self.run, ["instance_id", "completion"])
-        found = {}
-        for name, text in zip(columns["instance_id"], columns["completion"], strict=True):
-            label = self.chosen.get(name, "")
-            option = self.options[name].labels.index(label) if label else None
-            found[name] = math.nan if text is None else float(abstains(strip_reasoning(text), option))
+        answered, _ = read_answered(self.run, self.options)
+        found = {one.instance: float(one.abstained) for one in answered}
         return np.array([found.get(one, math.nan) for one in ids])
 
 
@@ -249,3 +257,56 @@ def _comparable(answer: object) -> str:
     if isinstance(answer, set | frozenset | list | tuple):
         return json.dumps(sorted(map(str, answer)))
     return normalize_keeping_meaning(answer) if isinstance(answer, str) else str(answer)
+
+
+# --- confidences and abstentions --------------------------------------------------------------------------------------
+
+
+class Answered(NamedTuple):
+    """One instance of a run with its completion."""
+
+    instance: str
+    """Id of the instance."""
+    cluster: str
+    """Cluster of the instance, or its id."""
+    score: float | None
+    """Score of the main metric; None if it is missing."""
+    abstained: bool
+    """True if the completion declines to answer."""
+    stated: float | None
+    """Confidence that it states; None without one."""
+    tokens: float | None
+    """Probability of the option that it names, by its tokens; None if it is not known."""
+
+
+def read_answered(run: Run, options: Mapping[str, Options]) -> tuple[list[Answered], int]:
+    """Return the completions of a run, and the number of instances without one. Raises: StoreError.
+
+    `options`: those of the instances, by id.
+    """
+    chosen = read_answers({"": run}, options)[""]
+    names = ["instance_id", "cluster", "completion", "token_logprobs", score_column(run.main_metric, "corrected")]
+    found, n_failed = [], 0
+    for instance_id, cluster, text, logprobs, score in zip(*read_columns(run, names).values(), strict=True):
+        if text is None:
+            n_failed += 1
+            continue
+        label, own = chosen.get(instance_id, ""), options.get(instance_id)
+        place = own.labels.index(label) if own and label else None
+        shares = option_probabilities(unpack(logprobs), own.labels, label) if own and label else None
+        found.append(
+            Answered(
+                instance=instance_id,
+                cluster=cluster or instance_id,
+                score=score,
+                abstained=abstains(text, place) or names_abstention(own, label),
+                stated=stated_confidence(text),
+                tokens=shares[label] if shares else None,
+            )
+        )
+    return found, n_failed
+
+
+def names_abstention(options: Options | None, label: str) -> bool:
+    """Return True if a label names an option such as "Cannot be answered"."""
+    return options is not None and label in options.labels and is_abstention(options.texts[options.labels.index(label)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -14,10 +14,15 @@ from medhelm.cli.options import format_option, options_of
 from medhelm.cli.output import table_options
 from medhelm.cli.printing import as_shown, print_json, print_remarks
 from medhelm.evaluation.settings import Settings
+from medhelm.extensions.variants.types import MARGIN
 from medhelm.results.options import BoardOptions, RunFilter
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
+    from medhelm.results.formats.fields import Field
+
+Row = TypeVar("Row")
+"""An item of a table."""
 
 
 # --- medhelm variants -------------------------------------------------------------------------------------------------
@@ -53,12 +58,19 @@ def list_(format_: str) -> int:
     Example:
       medhelm variants list --format md
     """
-    from medhelm.extensions.variants.listing import listing_json, listing_text
+    from medhelm.extensions.variants.listing import VARIANT_FIELDS, listed_variants
+
+    return _print_rows(VARIANT_FIELDS, listed_variants(), format_, keep=2)
+
+
+def _print_rows(fields: Sequence[Field[Row]], rows: Sequence[Row], format_: str, *, keep: int = 1) -> int:
+    """Print one row for each item, or a list as JSON. `keep`: columns that every part of a wide table repeats."""
+    from medhelm.results.formats.fields import fields_json, fields_table
 
     if format_ == "json":
-        print_json(listing_json())
+        print_json([fields_json(fields, row) for row in rows])
     else:
-        click.echo(listing_text(format_), nl=False)
+        click.echo(fields_table(fields, rows, format=format_, keep=keep), nl=False)
     return 0
 
 
@@ -119,17 +131,12 @@ def check(shared: Shared, /, benchmark: str, settings: Settings, format_: str) -
     from medhelm.evaluation.session import open_selected
     from medhelm.extensions.variants.expand import ALL
     from medhelm.extensions.variants.perturbations import GROUPS
-    from medhelm.extensions.variants.validity import validity, validity_json, validity_table
+    from medhelm.extensions.variants.validity import VALIDITY_FIELDS, validity
 
     (definition,) = load(shared, [benchmark])
     dataset = open_selected(definition, shared.data, replace(settings, perturb=()))
     names = [member for name in settings.perturb if name != ALL for member in GROUPS.get(name, (name,))]
-    rows = validity(dataset, names, settings.seed)
-    if format_ == "json":
-        print_json(validity_json(rows))
-    else:
-        click.echo(validity_table(rows, format_), nl=False)
-    return 0
+    return _print_rows(VALIDITY_FIELDS, validity(dataset, names, settings.seed), format_)
 
 
 # --- medhelm robustness -----------------------------------------------------------------------------------------------
@@ -140,7 +147,7 @@ def check(shared: Shared, /, benchmark: str, settings: Settings, format_: str) -
 @click.option(
     "--margin",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.02,
+    default=MARGIN,
     show_default=True,
     help="Difference of scores, on a scale from 0 to 1, up to which they are equivalent.",
 )

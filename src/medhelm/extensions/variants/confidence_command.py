@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -22,7 +22,7 @@ from medhelm.domain import Benchmark, Run
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
-from medhelm.extensions.variants.prompts.confidence import ABSTAIN, CONFIDENCE
+from medhelm.extensions.variants.prompts import ABSTAIN, CONFIDENCE
 from medhelm.results.formats.fields import (
     Field,
     columns_of,
@@ -36,7 +36,7 @@ from medhelm.results.options import BoardOptions
 
 if TYPE_CHECKING:
     from medhelm.analysis.confidence import Abstention, ConfidenceCalibration, ReliabilityBin, RiskPoint
-    from medhelm.results.runs.answers import Options
+    from medhelm.extensions.variants.asked_runs import Answered
 
 ABSTENTION = "abstention"
 """Metric that scores abstentions too."""
@@ -46,21 +46,6 @@ MUST_ABSTAIN = "must_abstain"
 
 Source = Literal["stated", "tokens"]
 """Source of a confidence: the completion states it, or it is the probability of its tokens."""
-
-
-class Answered(NamedTuple):
-    """One instance of a run with its completion."""
-
-    cluster: str
-    """Cluster of the instance, or its id."""
-    score: float | None
-    """Score of the main metric; None if it is missing."""
-    abstained: bool
-    """True if the completion declines to answer."""
-    stated: float | None
-    """Confidence that it states; None without one."""
-    tokens: float | None
-    """Probability of the option that it names, by its tokens; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,62 +202,6 @@ def load_asked(stores: Sequence[Path], options: BoardOptions, benchmarks: Collec
     return intact_runs(latest[key] for key in sorted(latest))
 
 
-def read_answered(run: Run, options: Mapping[str, Options]) -> tuple[list[Answered], int]:
-    """Return the completions of a run, and the number of instances without one. Raises: StoreError.
-
-    `options`: those of the instances, by id.
-    """
-    from medhelm.domain.token_logprobs import unpack
-    from medhelm.scoring.answers.confidence import abstains, option_probabilities, stated_confidence
-    from medhelm.storage.runs import read_columns, score_column
-
-    chosen = _chosen(run, options)
-    names = ["instance_id", "cluster", "completion", "token_logprobs", score_column(run.main_metric, "corrected")]
-    found, n_failed = [], 0
-    for instance_id, cluster, text, logprobs, score in zip(*read_columns(run, names).values(), strict=True):
-        if text is None:
-            n_failed += 1
-            continue
-        label, own = chosen.get(instance_id, ""), options.get(instance_id)
-        place = own.labels.index(label) if own and label else None
-        shares = option_probabilities(unpack(logprobs), own.labels, label) if own and label else None
-        found.append(
-            Answered(
-                cluster=cluster or instance_id,
-                score=score,
-                abstained=abstains(text, place) or _is_abstention(own, label),
-                stated=stated_confidence(text),
-                tokens=shares[label] if shares else None,
-            )
-        )
-    return found, n_failed
-
-
-def _is_abstention(options: Options | None, label: str) -> bool:
-    """Return True if a label names an option such as "Cannot be answered"."""
-    from medhelm.scoring.answers.confidence import is_abstention
-
-    return options is not None and label in options.labels and is_abstention(options.texts[options.labels.index(label)])
-
-
-def _options_of(run: Run, definition: Benchmark | None) -> Mapping[str, Options]:
-    """Return the options of each instance of a run."""
-    from medhelm.results.runs.answers import read_options
-    from medhelm.storage.store import open_store
-
-    assert run.folder is not None, "runs of a store have a folder"
-    store = open_store(run.folder.parents[2])
-    prompts = store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
-    return read_options([prompts], definition, "")
-
-
-def _chosen(run: Run, options: Mapping[str, Options]) -> Mapping[str, str]:
-    """Return instance -> label of the option that its completion names."""
-    from medhelm.results.runs.answers import read_answers
-
-    return read_answers({run.model: run}, options)[run.model]
-
-
 # --- report -----------------------------------------------------------------------------------------------------------
 
 
@@ -286,16 +215,18 @@ def measure_confidence(
     Raises: UserError if there is nothing to measure; StoreError.
     """
     from medhelm.analysis.confidence import count_abstentions
+    from medhelm.extensions.variants.asked_runs import AskedRun, names_abstention, read_answered
+    from medhelm.results.runs.answers import read_options
 
     calibrated: list[CalibratedRun] = []
     abstaining: list[AbstainingRun] = []
     graded: dict[str, None] = {}
     silent: dict[str, None] = {}
     for run in runs:
-        options = _options_of(run, definitions.get(run.benchmark))
+        options = read_options([AskedRun(run).prompts], definitions.get(run.benchmark), "")
         answered, n_failed = read_answered(run, options)
         keys = [(own, label) for own in options.values() for label in own.correct]
-        has_no_answer = bool(keys) and all(_is_abstention(*key) for key in keys)
+        has_no_answer = bool(keys) and all(names_abstention(*key) for key in keys)
         must_abstain = has_no_answer or run.settings.get("expectation") == MUST_ABSTAIN
         if run.settings.get("logprobs") and all(one.tokens is None for one in answered):
             silent[run.model] = None

@@ -37,37 +37,29 @@ def expand(dataset: Dataset, settings: Settings) -> list[Dataset]:
 
 
 def _named(dataset: Dataset, name: str, seed: int) -> list[Dataset]:
-    """Return the data set in the perturbation, or in those of the group, with this name. Raises: UserError."""
-    if name == ALL:
-        return _all_permitted(dataset, seed)
-    every = [_applied(dataset, member, seed) for member in GROUPS.get(name, (name,))]
-    if found := [one for one in every if one.n]:
-        return found
-    raise UserError(
-        f"{dataset.benchmark.name}: the perturbation `{name}` applies to none of its {dataset.n:,} instances; "
-        "`medhelm variants check` says why. Leave it out. Nothing was sent."
-    )
+    """Return the data set in the perturbation with this name, or in those of the group that apply to some instance.
 
-
-def _all_permitted(dataset: Dataset, seed: int) -> list[Dataset]:
-    """Return the data set in each perturbation that its benchmark permits and that applies to some instance."""
-    forbidden = dataset.benchmark.forbidden_perturbations
-    permitted = (one for name, one in perturbations().items() if name not in forbidden)
-    every = (dataset.varied(perturbation_variant(one, dataset.benchmark, seed)) for one in permitted)
-    return [one for one in every if one.n]
+    Raises: UserError if none does, or one is forbidden.
+    """
+    benchmark = dataset.benchmark
+    permitted = [one for one in perturbations() if one not in benchmark.forbidden_perturbations]
+    found = []
+    for member in permitted if name == ALL else GROUPS.get(name, (name,)):
+        perturbation = find_perturbation(member)
+        if reason := benchmark.forbidden_perturbations.get(member):
+            raise UserError(f"{benchmark.name} forbids the perturbation `{member}`: {reason} Nothing was sent.")
+        found.append(dataset.varied(perturbation_variant(perturbation, benchmark, seed)))
+    if not any(one.n for one in found) and name != ALL:
+        raise UserError(
+            f"{benchmark.name}: the perturbation `{name}` applies to none of its {dataset.n:,} instances; "
+            "`medhelm variants check` says why. Leave it out. Nothing was sent."
+        )
+    return [one for one in found if one.n]
 
 
 def _repeat(number: int) -> Variant:
     """Return the variant that requests a further completion of each prompt. `number`: from 2."""
     return Variant(name=f"repeat={number}", settings={VARIANT: f"repeat={number}", REPEAT: number})
-
-
-def _applied(dataset: Dataset, name: str, seed: int) -> Dataset:
-    """Return the instances that a perturbation applies to, perhaps none. Raises: UserError if it is forbidden."""
-    perturbation, benchmark = find_perturbation(name), dataset.benchmark
-    if reason := benchmark.forbidden_perturbations.get(name):
-        raise UserError(f"{benchmark.name} forbids the perturbation `{name}`: {reason} Nothing was sent.")
-    return dataset.varied(perturbation_variant(perturbation, benchmark, seed))
 
 
 def perturbation_variant(perturbation: Perturbation, benchmark: Benchmark, seed: int) -> Variant:

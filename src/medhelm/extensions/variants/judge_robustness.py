@@ -27,7 +27,15 @@ from medhelm.domain.variant import JUDGED, Variant
 from medhelm.errors import UserError
 from medhelm.extensions.variants.judging import CHANGES, measuring_variants, repeat_of
 from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table, table_of
-from medhelm.results.formats.tables import Value, decimal, estimate_numbers, estimate_text, render, with_minus
+from medhelm.results.formats.tables import (
+    HasInterval,
+    Value,
+    decimal,
+    estimate_numbers,
+    estimate_text,
+    render,
+    with_minus,
+)
 from medhelm.results.jury import SEED, judgment_cells, needed_judges, read_judged_run, select_judged
 from medhelm.results.options import BoardOptions
 from medhelm.results.runs.selection import renamed, short_names
@@ -108,38 +116,23 @@ def _judged_again(runs: Mapping[str, Run], again: Sequence[Run], variant: Varian
             and (run.benchmark_digest, run.rubric) == (plain.benchmark_digest, plain.rubric)
         ]
         latest = {judge.name: run for run in own for judge in run.judges}
-        parts = [
-            _of_judges(read_judged_run(model, run, rule), {name for name, last in latest.items() if last is run})
-            for run in own
-            if any(last is run for last in latest.values())
-        ]
+        judged_by = [(run, {name for name, last in latest.items() if last is run}) for run in own]
+        parts = [(read_judged_run(model, run, rule), judges) for run, judges in judged_by if judges]
         found += [_together(parts)] if parts else []
     return found
 
 
-def _of_judges(part: JudgedRun, judges: set[str]) -> JudgedRun:
-    """Return the judgments of some of the judges."""
-    kept = [place for place, judge in enumerate(part.judges) if judge in judges]
+def _together(parts: Sequence[tuple[JudgedRun, set[str]]]) -> JudgedRun:
+    """Return the judgments of several runs on the same completions, of some judges each, as those of one run."""
+    kept = [(part, place) for part, judges in parts for place, name in enumerate(part.judges) if name in judges]
+    points = [part.points[place] for part, place in kept if part.points is not None]
     return replace(
-        part,
-        judged_instances=[part.judged_instances[place] for place in kept],
-        judges=[part.judges[place] for place in kept],
-        criteria=[part.criteria[place] for place in kept],
-        grades=part.grades[kept],
-        points=None if part.points is None else part.points[kept],
-    )
-
-
-def _together(parts: Sequence[JudgedRun]) -> JudgedRun:
-    """Return the judgments of several runs on the same completions as those of one run."""
-    points = [part.points for part in parts if part.points is not None]
-    return replace(
-        parts[-1],
-        judged_instances=[name for part in parts for name in part.judged_instances],
-        judges=[name for part in parts for name in part.judges],
-        criteria=[name for part in parts for name in part.criteria],
-        grades=np.concatenate([part.grades for part in parts]),
-        points=np.concatenate(points) if points else None,
+        parts[-1][0],
+        judged_instances=[part.judged_instances[place] for part, place in kept],
+        judges=[part.judges[place] for part, place in kept],
+        criteria=[part.criteria[place] for part, place in kept],
+        grades=np.array([part.grades[place] for part, place in kept], dtype=float),
+        points=np.array(points, dtype=float) if points else None,
     )
 
 
@@ -193,7 +186,7 @@ _SHIFTS: list[Field[JudgeShift]] = [
     Field("change", lambda one: one.change, kind="text", heading="Change", text=lambda one: CHANGES[one.change].title),
     Field("shift", lambda one: one.shift, kind="interval", parts=_PARTS, heading="Shift",
           meaning="Mean of changed minus plain grade, in grades, high being good.",
-          text=lambda one: with_minus(estimate_text(one.shift, 2) or "") or None),
+          text=lambda one: _signed(one.shift)),
     Field("p_adjusted", lambda one: one.p_adjusted, kind="p-value", heading="p",
           meaning="P-value of the shift, adjusted by Holm's method for all judges and changes of the benchmark."),
     Field("moved", lambda one: one.moved, kind="interval", parts=_PARTS, heading="Grades moved",
@@ -225,9 +218,9 @@ _REPEATS: list[Field[JudgeAgreement]] = [
     Field("judge", lambda one: one.on, kind="text", heading="Judge"),
     Field("n", lambda one: one.n, kind="whole number", heading="Completions"),
     Field("icc_2_1", lambda one: one.icc_2_1, kind="interval", parts=_PARTS, heading="ICC(2,1)",
-          text=lambda one: with_minus(estimate_text(one.icc_2_1, 2) or "") or None),
+          text=lambda one: _signed(one.icc_2_1)),
     Field("weighted_kappa", lambda one: one.kappa, kind="interval", parts=_PARTS, heading="Weighted kappa",
-          text=lambda one: with_minus(estimate_text(one.kappa, 2) or "") or None),
+          text=lambda one: _signed(one.kappa)),
 ]  # fmt: skip
 """Agreement of a judge with itself."""
 
@@ -311,7 +304,7 @@ def _tables(found: Sequence[JudgeRobustness]) -> Iterator[tuple[str, list[Field[
 _LENGTHS: list[Field[Any]] = [
     Field("judge", lambda item: item[0], kind="text", heading="Judge"),
     Field("spearman", lambda item: item[1].spearman, kind="interval", heading="Rank correlation",
-          text=lambda item: with_minus(estimate_text(item[1].spearman, 2) or "") or None),
+          text=lambda item: _signed(item[1].spearman)),
     Field("basis", lambda item: item[1].basis, kind="text", heading="Compared"),
 ]  # fmt: skip
 
@@ -337,9 +330,17 @@ def _of_part(field: Field[Any]) -> Field[_Row]:
     return replace(field, get=lambda row: field.get(row.part), text=(lambda row: text(row.part)) if text else None)
 
 
+def _signed(mean: HasInterval | None) -> str | None:
+    return with_minus(estimate_text(mean, 2) or "") or None
+
+
 def _least_text(one: RankStability) -> str | None:
     least = one.least
     return f"{least.share:.1%} ({least.better}, {least.worse})" if least else None
+
+
+def _with_short_names(found: tuple[JudgeRobustness, ...]) -> tuple[JudgeRobustness, ...]:
+    return renamed(found, short_names({name for own in found for name in (*own.models, *own.judges)}))
 
 
 def print_robustness(stores: Sequence[Path], benchmarks: Sequence[str], options: BoardOptions, format: str) -> None:
@@ -348,8 +349,7 @@ def print_robustness(stores: Sequence[Path], benchmarks: Sequence[str], options:
     if format == "json":
         print_json(as_json(found))
         return
-    names = {name for own in found for name in (*own.models, *own.judges)}
-    found = renamed(found, short_names(names))
+    found = _with_short_names(found)
     if format in ("table", "md"):
         click.echo(as_shown(" ".join(verdict(found)), format) + "\n")
     click.echo(to_text(found, format), nl=format in ("table", "md"))
@@ -366,7 +366,7 @@ def section(stores: Sequence[Path], options: BoardOptions) -> ResultSection | No
         found = measure_robustness(stores, (), replace(options, clinicians=None))
     except UserError:  # the options leave out these runs
         return None
-    found = renamed(found, short_names({name for own in found for name in (*own.models, *own.judges)}))
+    found = _with_short_names(found)
     tables = []
     for caption, fields, rows in _tables(found):
         cells, headers, _ = table_of([_benchmark_field(), *map(_of_part, fields)], rows)

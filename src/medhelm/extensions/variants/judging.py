@@ -16,6 +16,7 @@ from medhelm.domain import Benchmark, Instance, Run
 from medhelm.domain.variant import JUDGE_SAMPLE, JUDGED, VARIANT, Variant
 from medhelm.errors import ErrorCollector, UserError, suggestion
 from medhelm.evaluation.stored_settings import JuryChange
+from medhelm.extensions.variants.types import NamedChange
 from medhelm.io.plugins import lazy_regex
 
 ALL = "all"
@@ -23,15 +24,9 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgingChange:
+class JudgingChange(NamedChange):
     """A change to what judges read that says nothing new about a completion."""
 
-    name: str
-    """Name on the command line, such as `padding`."""
-    title: str
-    """Name for tables."""
-    description: str
-    """The change, in one sentence."""
     text: Callable[[str, Random], str] | None = None
     """Changes a completion; None if completions stay."""
     keeps: Callable[[str, str], bool] = lambda _text, _changed: True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
@@ -14,8 +13,9 @@ from medhelm.domain.variant import asked_in_words
 from medhelm.errors import UserError
 from medhelm.extensions.variants.judging import CHANGES
 from medhelm.extensions.variants.perturbations import GROUPS, perturbations
-from medhelm.extensions.variants.types import REACTIONS
-from medhelm.results.formats.fields import Field, fields_json, fields_table
+from medhelm.extensions.variants.prompts import PROMPTS
+from medhelm.extensions.variants.types import REACTIONS, NamedChange
+from medhelm.results.formats.fields import Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,20 +24,16 @@ class ListedVariant:
 
     option: str
     """Option that chooses it: of `medhelm run`, or of another command that is named."""
-    name: str
-    """Name on the command line."""
-    title: str
-    """Name for tables."""
+    change: NamedChange
+    """Its names."""
     expectation: str
     """Correct reaction; empty for a prompt."""
-    description: str
-    """The change, in one sentence."""
 
 
 VARIANT_FIELDS: list[Field[ListedVariant]] = [
     Field("option", lambda one: one.option, kind="text", heading="Option"),
-    Field("name", lambda one: one.name, kind="text", heading="Name"),
-    Field("title", lambda one: one.title, kind="text", is_wide=True, heading="Title"),
+    Field("name", lambda one: one.change.name, kind="text", heading="Name"),
+    Field("title", lambda one: one.change.title, kind="text", is_wide=True, heading="Title"),
     Field(
         "expectation",
         lambda one: one.expectation,
@@ -46,61 +42,23 @@ VARIANT_FIELDS: list[Field[ListedVariant]] = [
         text=lambda one: REACTIONS[one.expectation],
         meaning="Correct reaction to the changed instances; empty for a prompt.",
     ),
-    Field("description", lambda one: one.description, kind="text", heading="Change"),
+    Field("description", lambda one: one.change.description, kind="text", heading="Change"),
 ]
-"""A prompt or a perturbation."""
+"""The table of `medhelm variants`."""
 
 
 def listed_variants() -> list[ListedVariant]:
     """Return all built-in prompts, then all perturbations and groups of them, and the changes for judges."""
-    from medhelm.extensions.variants.prompts import PROMPTS
-
-    prompts = [
-        ListedVariant(option="--prompt", name=one.name, title=one.title, expectation="", description=one.description)
-        for one in PROMPTS.values()
-    ]
     known = perturbations()
-    changes = [
-        ListedVariant(
-            option="--perturb",
-            name=one.name,
-            title=one.title,
-            expectation=one.expectation,
-            description=one.description,
-        )
-        for one in known.values()
+    found: list[tuple[str, NamedChange, str]] = [
+        *(("--prompt", one, "") for one in PROMPTS.values()),
+        *(("--perturb", one, one.expectation) for one in known.values()),
     ]
-    groups = [
-        ListedVariant(
-            option="--perturb",
-            name=name,
-            title=name,
-            expectation=known[members[0]].expectation,
-            description=f"All of {', '.join(members)} that apply.",
-        )
-        for name, members in GROUPS.items()
-    ]
-    judging = [
-        ListedVariant(
-            option="rejudge --perturb",
-            name=one.name,
-            title=one.title,
-            expectation="invariant",
-            description=one.description,
-        )
-        for one in CHANGES.values()
-    ]
-    return [*prompts, *changes, *groups, *judging]
-
-
-def listing_json() -> list[dict[str, Any]]:
-    """Return the output of `medhelm variants --json`."""
-    return [fields_json(VARIANT_FIELDS, one) for one in listed_variants()]
-
-
-def listing_text(format: str) -> str:
-    """Return the table of `medhelm variants`."""
-    return fields_table(VARIANT_FIELDS, listed_variants(), format=format, keep=2)
+    for name, members in GROUPS.items():
+        group = NamedChange(name=name, title=name, description=f"All of {', '.join(members)} that apply.")
+        found.append(("--perturb", group, known[members[0]].expectation))
+    found += [("rejudge --perturb", one, "invariant") for one in CHANGES.values()]
+    return [ListedVariant(option=option, change=one, expectation=expected) for option, one, expected in found]
 
 
 # --- differences ------------------------------------------------------------------------------------------------------

@@ -27,12 +27,12 @@ from medhelm.analysis.means import (
     Floats,
     bootstrap_statistic,
     cluster_codes,
-    estimate,
     wilson_interval,
 )
 from medhelm.benchmarks.prompts import LETTERS
 from medhelm.domain import Estimate
-from medhelm.extensions.variants.asked_runs import AskedRun, RunFamily
+from medhelm.extensions.variants.asked_runs import AskedRun, FamilySubject, RunFamily
+from medhelm.extensions.variants.repeats import share
 
 ORDERS = "options_"
 """Beginning of the names of perturbations that change the order of options."""
@@ -69,12 +69,8 @@ class Ordering:
 class PositionResult:
     """One model on one benchmark whose options were shown in several orders."""
 
-    model: str
-    """Name of the model, with its setting."""
-    benchmark: str
-    """Id of the benchmark."""
-    title: str
-    """Name of the benchmark for people."""
+    about: FamilySubject
+    """Model and benchmark."""
     n_orders: int
     """Most different orders in which the options of a question were shown."""
     accuracy: Estimate
@@ -104,10 +100,9 @@ def position_result(family: RunFamily) -> PositionResult | None:
     """Return accuracy over all orders and position bias; None without other orders, or if no options are read."""
     rotated = any(name.startswith(ROTATIONS) for name in family.perturbed)
     beginning = ROTATIONS if rotated else ORDERS
-    runs = [run for name, run in sorted(family.perturbed.items()) if name.startswith(beginning)]
-    orders = [AskedRun(run) for run in (family.plain, *runs)]
-    plain = orders[0]
-    if not runs or not plain.options:
+    plain = family.plain
+    orders = [plain, *(run for name, run in family.perturbed.items() if name.startswith(beginning))]
+    if len(orders) < 2 or not plain.options:
         return None
     shown = set().union(*(one.options for one in orders[1:]))
     ids = [one for one in plain.ids if one in plain.options and one in shown]
@@ -118,22 +113,20 @@ def position_result(family: RunFamily) -> PositionResult | None:
     right = np.where(known, scores, 0.0)
     means = np.where(n_known > 0, right.sum(axis=1) / np.maximum(n_known, 1), np.nan)
     every = np.where(n_known > 0, (np.where(known, scores, 1.0).min(axis=1) >= 1).astype(float), np.nan)
-    accuracy, all_right = (estimate(values, clusters, low=0.0, high=1.0) for values in (means, every))
+    accuracy, all_right = share(means, clusters), share(every, clusters)
     questions = [found for one in ids if (found := _ordering(one, orders))]
     if accuracy is None or all_right is None or not questions:
         return None
     named = dict(zip(ids, clusters, strict=True))
-    bias = position_bias(questions, [named[one.instance] for one in questions])
+    excess, spread, p_value = position_bias(questions, [named[one.instance] for one in questions])
     return PositionResult(
-        model=family.model,
-        benchmark=family.plain.benchmark,
-        title=family.plain.title,
+        about=family.about,
         n_orders=int(n_known.max()),
         accuracy=accuracy,
         all_right=all_right,
-        excess=bias[0],
-        spread=bias[1],
-        p_value=bias[2],
+        excess=excess,
+        spread=spread,
+        p_value=p_value,
     )
 
 

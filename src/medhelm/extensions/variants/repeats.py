@@ -72,7 +72,7 @@ class PassRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleAgreement:
-    """SampleAgreement of the samples of an instance on its answer."""
+    """Agreement of the samples of an instance on its answer."""
 
     consistency: Estimate
     """Share of pairs of samples with the same answer."""
@@ -84,8 +84,9 @@ class SampleAgreement:
     """Instances with several most frequent answers, whose scores count by their mean."""
 
 
-def _share(values: Floats, clusters: Clusters) -> Estimate | None:
-    return estimate(np.asarray(values, dtype=float), clusters, low=0.0, high=1.0)
+def share(values: Floats, clusters: Clusters) -> Estimate | None:
+    """Estimate a mean of values from 0 to 1, nan if missing; None without any."""
+    return estimate(values, clusters, low=0.0, high=1.0)
 
 
 def sampled_mean(scores: Floats, clusters: Clusters = None) -> SampledMean | None:
@@ -99,7 +100,7 @@ def sampled_mean(scores: Floats, clusters: Clusters = None) -> SampledMean | Non
         return None
     means = np.full(len(scores), np.nan)
     means[counts > 0] = np.nanmean(scores[counts > 0], axis=1)
-    mean = estimate(np.clip(means, 0.0, 1.0), clusters, low=0.0, high=1.0)
+    mean = share(np.clip(means, 0.0, 1.0), clusters)
     assert mean is not None, "some instance has a score"
     repeated = counts > 1
     variances = np.nanvar(scores[repeated], axis=1, ddof=1)
@@ -174,7 +175,7 @@ def pass_rate(scores: Floats, k: int, clusters: Clusters = None) -> PassRate | N
     right = (scores >= HALF).sum(axis=1)
     some = np.array([_ratio(m - c, m, k, from_one=True) for m, c in zip(n.tolist(), right.tolist(), strict=True)])
     every = np.array([_ratio(c, m, k) for m, c in zip(n.tolist(), right.tolist(), strict=True)])
-    any_right, all_right = _share(some, clusters), _share(every, clusters)
+    any_right, all_right = share(some, clusters), share(every, clusters)
     if any_right is None or all_right is None:
         return None
     return PassRate(k=k, any_right=any_right, all_right=all_right)
@@ -209,8 +210,7 @@ def agreement_of_samples(answers: Answers, scores: Floats, clusters: Clusters = 
         flipped[i] = len(counts) > 1
         votes[i], is_tied = _vote(row, scores[i], counts)
         n_tied += is_tied
-    found = [_share(values, clusters) for values in (consistent, flipped, votes)]
-    consistency, flip_rate, vote = found
+    consistency, flip_rate, vote = (share(values, clusters) for values in (consistent, flipped, votes))
     if consistency is None or flip_rate is None or vote is None:
         return None
     return SampleAgreement(consistency=consistency, flip_rate=flip_rate, vote=vote, n_tied=n_tied)

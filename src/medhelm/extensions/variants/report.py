@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from medhelm.analysis.comparison.non_inferiority import Change
 from medhelm.domain import Tier
@@ -14,23 +14,22 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError
 from medhelm.extensions.variants.asked_runs import RunFamily, find_families
 from medhelm.extensions.variants.positions import PositionResult, position_result
-from medhelm.extensions.variants.prompt_results import (
+from medhelm.extensions.variants.repeats import PassRate
+from medhelm.extensions.variants.robustness import (
+    PerturbationResult,
+    RepeatedResult,
+    perturbation_results,
+    repeated_result,
+)
+from medhelm.extensions.variants.sensitivity import (
     CERTAIN,
     PromptSensitivity,
     RankSensitivity,
     prompt_results,
     rank_results,
 )
-from medhelm.extensions.variants.repeats import PassRate
-from medhelm.extensions.variants.robustness import (
-    MARGIN,
-    PerturbationResult,
-    RepeatedResult,
-    perturbation_results,
-    repeated_result,
-)
 from medhelm.extensions.variants.thresholds import ThresholdResult, threshold_results
-from medhelm.extensions.variants.types import REACTIONS
+from medhelm.extensions.variants.types import MARGIN, REACTIONS
 from medhelm.results.comparable import BASELINE
 from medhelm.results.formats.fields import (
     NUMBER,
@@ -45,7 +44,7 @@ from medhelm.results.formats.fields import (
 from medhelm.results.formats.sections import ResultSection, SectionTable
 from medhelm.results.formats.tables import decimal, estimate_text, p_text, percent, with_interval
 from medhelm.results.options import EVERY_RUN, BoardOptions, RunFilter
-from medhelm.results.runs.selection import short_names
+from medhelm.results.runs.selection import renamed, short_names
 
 MOST_COLUMNS = 9
 """Most columns of a table in a section, which fit a sheet of paper; the least important ones are left out."""
@@ -74,9 +73,10 @@ class RobustnessReport:
     """By benchmark."""
 
     @property
-    def has_variants(self) -> bool:
-        """True if anything was asked in other ways."""
-        return bool(self.perturbations or self.repeats or self.positions or self.prompts)
+    def models(self) -> set[str]:
+        """Models that were asked in other ways."""
+        results: tuple[Any, ...] = (*self.perturbations, *self.repeats, *self.positions, *self.prompts)
+        return {one.about.model for one in results}
 
 
 def robustness_report(
@@ -114,24 +114,9 @@ def _report_of(families: Sequence[RunFamily], margin: float = MARGIN, k: int | N
     )
 
 
-Named = TypeVar("Named", PerturbationResult, RepeatedResult, PositionResult, ThresholdResult, PromptSensitivity)
-
-
 def with_short_names(report: RobustnessReport) -> RobustnessReport:
     """Return the report with names of models without addresses of servers."""
-    names = short_names(_models(report) | {one.model for one in report.thresholds})
-
-    def renamed(results: Sequence[Named]) -> tuple[Named, ...]:
-        return tuple(replace(one, model=names[one.model]) for one in results)
-
-    return replace(
-        report,
-        perturbations=renamed(report.perturbations),
-        repeats=renamed(report.repeats),
-        positions=renamed(report.positions),
-        thresholds=renamed(report.thresholds),
-        prompts=renamed(report.prompts),
-    )
+    return renamed(report, short_names(report.models | {one.model for one in report.thresholds}))
 
 
 # --- verdict ----------------------------------------------------------------------------------------------------------
@@ -139,44 +124,29 @@ def with_short_names(report: RobustnessReport) -> RobustnessReport:
 
 def verdict(report: RobustnessReport) -> list[str]:
     """Return the findings in sentences."""
-    if not report.has_variants:
+    if not report.models:
         return [
             "Nothing was asked in other ways yet. `medhelm run BENCHMARK --model MODEL --repeat 3 --perturb all` does, "
             "and `medhelm plan` with the same options says at what cost."
         ]
-    models = sorted(name for name in _models(report) if not name.startswith(BASELINE))
-    sentences = [sentence for model in models for sentence in _about(model, report)]
+    models = sorted(name for name in report.models if not name.startswith(BASELINE))
+    sentences = [sentence for model in models for sentence in _findings(model, report)]
     return [*sentences, *map(_rank_sentence, report.ranks)]
 
 
-def _models(report: RobustnessReport) -> set[str]:
-    """Return the models that were asked in other ways."""
-    return {
-        *(one.model for one in report.perturbations),
-        *(one.model for one in report.repeats),
-        *(one.model for one in report.positions),
-        *(one.model for one in report.prompts),
-    }
-
-
-def _about(model: str, report: RobustnessReport) -> Iterator[str]:
-    own = [one for one in report.perturbations if one.model == model and one.verdict]
-    if own:
-        yield f"{model}: {_equivalence_sentence(own, report.margin)}"
-    for one in report.perturbations:
-        if one.model == model and one.reacted:
-            share = estimate_text(one.reacted)
-            reaction = f"{'the' if one.expectation == 'must_change' else ''} {REACTIONS[one.expectation]}".strip()
-            yield f"{model} on {one.title}, {one.perturbation}: gives {reaction}, as it should, in a share of {share}."
-    for position in report.positions:
-        if position.model == model:
-            yield f"{model} on {position.title}: {_position_sentence(position)}"
-    for repeats in report.repeats:
-        if repeats.model == model:
-            yield f"{model} on {repeats.title}: {_repeats_sentence(repeats)}"
-    for prompts in report.prompts:
-        if prompts.model == model:
-            yield f"{model} on {prompts.title}: {_prompt_sentence(prompts)}"
+def _findings(model: str, report: RobustnessReport) -> Iterator[str]:
+    """Yield the findings on one model."""
+    own = [one for one in report.perturbations if one.about.model == model]
+    if decided := [one for one in own if one.verdict]:
+        yield f"{model}: {_equivalence_sentence(decided, report.margin)}"
+    in_words: list[tuple[Sequence[Any], Callable[[Any], str]]] = [
+        ([one for one in own if one.reacted], _reaction_sentence),
+        (report.positions, _position_sentence),
+        (report.repeats, _repeats_sentence),
+        (report.prompts, _prompt_sentence),
+    ]
+    for results, sentence in in_words:
+        yield from (f"{model} on {one.about.title}{sentence(one)}" for one in results if one.about.model == model)
     counts = {
         word: sum(one.model == model and one.verdict == word for one in report.thresholds)
         for word in ("met", "not met", "undecided")
@@ -185,12 +155,17 @@ def _about(model: str, report: RobustnessReport) -> Iterator[str]:
         yield f"{model}, thresholds of CHAI: {', '.join(f'{n} {word}' for word, n in counts.items() if n)}."
 
 
+def _reaction_sentence(one: PerturbationResult) -> str:
+    reaction = f"{'the' if one.expectation == 'must_change' else ''} {REACTIONS[one.expectation]}".strip()
+    return f", {one.perturbation}: gives {reaction}, as it should, in a share of {estimate_text(one.reacted)}."
+
+
 def _equivalence_sentence(own: Sequence[PerturbationResult], margin: float) -> str:
     by_verdict = group_by(own, lambda one: one.verdict)
     met, others, undecided = (by_verdict.get(word, []) for word in ("met", "not met", "undecided"))
     text = f"on {len(met)} of {plural(len(own), 'set')} of perturbed questions, scores stay within {margin:g}"
     if others:
-        shown = [f"{one.perturbation} on {one.title}, {estimate_text(one.change)}" for one in others]
+        shown = [f"{one.perturbation} on {one.about.title}, {estimate_text(one.change)}" for one in others]
         text += f"; they do not on {len(others)} ({listed(shown, LISTED)})"
     if undecided:
         known = [one.n_needed for one in undecided if one.n_needed]
@@ -207,10 +182,10 @@ def _range(numbers: Sequence[int]) -> str:
 def _position_sentence(one: PositionResult) -> str:
     p = p_text(one.p_value)
     if not one.is_biased:
-        return f"no preference for the place of an option is found in {plural(one.n_orders, 'order')} (p {p})."
+        return f": no preference for the place of an option is found in {plural(one.n_orders, 'order')} (p {p})."
     points = f"{100 * max(one.excess):.0f} percentage points"
     return (
-        f"prefers place {one.preferred}: it chooses it {points} more often than content explains (p {p}). "
+        f": prefers place {one.preferred}: it chooses it {points} more often than content explains (p {p}). "
         f"A share of {estimate_text(one.all_right)} is right in all {plural(one.n_orders, 'order')}."
     )
 
@@ -218,7 +193,8 @@ def _position_sentence(one: PositionResult) -> str:
 def _prompt_sentence(one: PromptSensitivity) -> str:
     n, by_chance = plural(len(one.means), "prompt"), decimal(one.range_by_chance)
     beyond = "" if one.range.low > 0 else ", which equal prompts can give"
-    return f"mean scores of {n} differ by {estimate_text(one.range)}{beyond} ({by_chance} by chance); best: {one.best}."
+    differ = f"differ by {estimate_text(one.range)}{beyond} ({by_chance} by chance)"
+    return f": mean scores of {n} {differ}; best: {one.best}."
 
 
 def _rank_sentence(one: RankSensitivity) -> str:
@@ -229,7 +205,7 @@ def _rank_sentence(one: RankSensitivity) -> str:
 
 
 def _repeats_sentence(one: RepeatedResult) -> str:
-    text = f"the mean of {one.n_samples} samples is {estimate_text(one.mean.mean)}"
+    text = f": the mean of {one.n_samples} samples is {estimate_text(one.mean.mean)}"
     if one.mean.share_sampling is not None:
         text += f"; {percent(one.mean.share_sampling)} of its variance is due to sampling, the rest to the questions"
     if one.agreement:
@@ -244,9 +220,14 @@ def _excess_text(change: Change | None) -> str | None:
     return with_interval(change.value, change.low, change.high) if change else None
 
 
+_MODEL: Field[Any] = Field("model", lambda one: one.about.model, kind="text", heading="Model")
+_BENCHMARK: Field[Any] = Field(
+    "benchmark", lambda one: one.about.benchmark, kind="text", heading="Benchmark", text=lambda one: one.about.title
+)
+
 PERTURBATION_FIELDS: list[Field[PerturbationResult]] = [
-    Field("model", lambda one: one.model, kind="text", heading="Model"),
-    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark", text=lambda one: one.title),
+    _MODEL,
+    _BENCHMARK,
     Field("perturbation", lambda one: one.perturbation, kind="text", heading="Perturbation"),
     Field("expectation", lambda one: one.expectation, kind="text", heading="Should give",
           text=lambda one: REACTIONS[one.expectation], meaning="Correct reaction to the changed instances.", drop=1),
@@ -289,8 +270,8 @@ PASS_FIELDS: list[Field[PassRate]] = [
 """Pass rates of k samples."""
 
 REPEAT_FIELDS: list[Field[RepeatedResult]] = [
-    Field("model", lambda one: one.model, kind="text", heading="Model"),
-    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark", text=lambda one: one.title),
+    _MODEL,
+    _BENCHMARK,
     Field("metric", lambda one: one.metric_title, kind="text"),
     Field("n_samples", lambda one: one.n_samples, kind="whole number", heading="Samples", drop=3),
     Field("n", lambda one: one.mean.mean.n, kind="whole number", heading="n", drop=2, meaning="Instances."),
@@ -340,8 +321,8 @@ def _pass_text(one: RepeatedResult, *, all_right: bool) -> str | None:
 
 
 POSITION_FIELDS: list[Field[PositionResult]] = [
-    Field("model", lambda one: one.model, kind="text", heading="Model"),
-    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark", text=lambda one: one.title),
+    _MODEL,
+    _BENCHMARK,
     Field("n_orders", lambda one: one.n_orders, kind="whole number", heading="Orders", drop=1),
     Field("n", lambda one: one.accuracy.n, kind="whole number", heading="n", drop=2, meaning="Instances."),
     Field("accuracy", lambda one: one.accuracy, kind="interval", heading="Mean over orders",
@@ -360,8 +341,8 @@ POSITION_FIELDS: list[Field[PositionResult]] = [
 """The orders of options of one model on one benchmark."""
 
 PROMPT_FIELDS: list[Field[PromptSensitivity]] = [
-    Field("model", lambda one: one.model, kind="text", heading="Model"),
-    Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark", text=lambda one: one.title),
+    _MODEL,
+    _BENCHMARK,
     Field("means", lambda one: dict(one.means), kind="object", schema=map_of(NUMBER), heading="Means",
           text=lambda one: ", ".join(f"{prompt} {decimal(mean)}" for prompt, mean in one.means.items()),
           meaning="By prompt: mean score, over the instances that have a score under all of them."),
@@ -472,7 +453,7 @@ def as_json(report: RobustnessReport) -> dict[str, Any]:
 def section(stores: Sequence[Path], options: BoardOptions) -> ResultSection | None:
     """Return the section for reports, cards and the site; None if nothing was asked in other ways."""
     families = find_families(stores, options.wanted, tier=options.tier)
-    if not any(one.repeats or one.perturbed or one.plain.is_variant for one in families):
+    if not any(one.repeats or one.perturbed or one.plain.run.is_variant for one in families):
         return None  # before any record is read
     report = with_short_names(_report_of(families))
     found = []

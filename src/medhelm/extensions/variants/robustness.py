@@ -19,13 +19,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.non_inferiority import Change, paired_change
-from medhelm.analysis.means import NORMAL, Z95, Floats, estimate, row_means
+from medhelm.analysis.means import NORMAL, Z95, Floats, row_means
 from medhelm.domain import Estimate
 from medhelm.domain.result import HALF
 from medhelm.domain.variant import Expectation
-from medhelm.extensions.variants.asked_runs import AskedRun, RunFamily
+from medhelm.extensions.variants.asked_runs import AskedRun, FamilySubject, RunFamily
 from medhelm.extensions.variants.repeats import (
     PassRate,
     SampleAgreement,
@@ -34,10 +35,8 @@ from medhelm.extensions.variants.repeats import (
     chosen_k,
     pass_rate,
     sampled_mean,
+    share,
 )
-
-MARGIN = 0.02
-"""Difference of scores up to which they count as equivalent, unless the user chooses another one."""
 
 Verdict = Literal["met", "not met", "undecided"]
 """Outcome of a requirement; undecided if the interval allows both."""
@@ -47,7 +46,7 @@ Verdict = Literal["met", "not met", "undecided"]
 class PairedAnswers:
     """Instances and their originals: arrays of shape (n,), nan where a completion is missing."""
 
-    clusters: Sequence[str]
+    clusters: NDArray[np.str_]
     """Cluster of each instance; a name that no cluster of another benchmark has."""
     difference: Floats
     """Score of the perturbed instance minus that of the original."""
@@ -63,12 +62,8 @@ class PairedAnswers:
 class PerturbationResult:
     """One model on one benchmark, on perturbed instances and on their originals."""
 
-    model: str
-    """Name of the model, with its setting."""
-    benchmark: str
-    """Id of the benchmark."""
-    title: str
-    """Name of the benchmark for people."""
+    about: FamilySubject
+    """Model and benchmark."""
     metric_title: str
     """Heading of the metric."""
     perturbation: str
@@ -99,12 +94,8 @@ class PerturbationResult:
 class RepeatedResult:
     """One model on one benchmark, sampled several times."""
 
-    model: str
-    """Name of the model, with its setting."""
-    benchmark: str
-    """Id of the benchmark."""
-    title: str
-    """Name of the benchmark for people."""
+    about: FamilySubject
+    """Model and benchmark."""
     metric_title: str
     """Heading of the metric."""
     is_pooled: bool
@@ -116,7 +107,7 @@ class RepeatedResult:
     passes: tuple[PassRate, ...]
     """Rates at which some or all of k samples are right, by k."""
     agreement: SampleAgreement | None
-    """SampleAgreement on answers; None if no instance has two."""
+    """Agreement on answers; None if no instance has two."""
     reads_answers: bool
     """False if the metric reads no answer: then samples agree if both are right or both are wrong."""
 
@@ -124,58 +115,48 @@ class RepeatedResult:
 # --- perturbations ----------------------------------------------------------------------------------------------------
 
 
-def perturbation_results(family: RunFamily, margin: float = MARGIN) -> list[PerturbationResult]:
+def perturbation_results(family: RunFamily, margin: float) -> list[PerturbationResult]:
     """Compare each perturbed run with the run that it belongs to; perturbations without a shared score are left out."""
-    plain, repeats = AskedRun(family.plain), [AskedRun(run) for run in family.repeats]
-    found = (
-        _compare(family, plain, repeats, name, AskedRun(run), margin) for name, run in sorted(family.perturbed.items())
-    )
+    found = (_compare(family, name, run, margin) for name, run in family.perturbed.items())
     return [one for one in found if one]
 
 
-def _compare(
-    family: RunFamily, plain: AskedRun, repeats: Sequence[AskedRun], name: str, perturbed: AskedRun, margin: float
-) -> PerturbationResult | None:
+def _compare(family: RunFamily, name: str, perturbed: AskedRun, margin: float) -> PerturbationResult | None:
+    plain = family.plain
     here = set(plain.ids)
     ids = [one for one in perturbed.ids if one in here]
     clusters = plain.clusters(ids)
     before, after = plain.scores(ids), perturbed.scores(ids)
     original = plain.answers(ids)
+    chance = [_differs(original, one.answers(ids)) for one in family.repeats]
     expectation: Expectation = perturbed.run.settings.get("expectation", "")
     pairs = PairedAnswers(
-        clusters=[f"{family.plain.benchmark}\0{cluster}" for cluster in clusters],
+        clusters=np.array([f"{family.about.benchmark}\0{cluster}" for cluster in clusters], dtype=np.str_),
         difference=after - before,
         changed=_differs(original, perturbed.answers(ids)),
-        by_chance=_mean_of_rows([_differs(original, one.answers(ids)) for one in repeats]),
+        by_chance=row_means(np.stack(chance, axis=1)) if chance else None,
         reacted=_reacted(expectation, perturbed, ids),
     )
-    change, changed = paired_change(after, before, clusters), _share(pairs.changed, clusters)
+    change, changed = paired_change(after, before, clusters), share(pairs.changed, clusters)
     if change is None or changed is None:
         return None
     change = change.without_bounds()
     verdict = equivalence(change, margin) if expectation == "invariant" else None
     return PerturbationResult(
-        model=family.model,
-        benchmark=family.plain.benchmark,
-        title=family.plain.title,
+        about=family.about,
         metric_title=plain.metric_title,
         perturbation=name,
         expectation=expectation,
         change=change,
         changed=changed,
         reads_answers=plain.reads_answers,
-        reacted=_share(pairs.reacted, clusters),
-        by_chance=_share(pairs.by_chance, clusters),
+        reacted=None if pairs.reacted is None else share(pairs.reacted, clusters),
+        by_chance=None if pairs.by_chance is None else share(pairs.by_chance, clusters),
         excess=excess_of(pairs),
         verdict=verdict,
         n_needed=needed_for_equivalence(change, margin) if verdict == "undecided" else None,
         pairs=pairs,
     )
-
-
-def _share(values: Floats | None, clusters: Sequence[str]) -> Estimate | None:
-    """Estimate a mean between 0 and 1; None without values."""
-    return None if values is None else estimate(values, clusters, low=0.0, high=1.0)
 
 
 def excess_of(pairs: PairedAnswers) -> Change | None:
@@ -187,11 +168,6 @@ def excess_of(pairs: PairedAnswers) -> Change | None:
 def _differs(first: Sequence[str | None], second: Sequence[str | None]) -> Floats:
     """Return 1.0 for each instance with two different answers, 0.0 for equal ones, nan if one is missing."""
     return np.array([math.nan if a is None or b is None else float(a != b) for a, b in zip(first, second, strict=True)])
-
-
-def _mean_of_rows(rows: Sequence[Floats]) -> Floats | None:
-    """Return the mean of the known values in each place; None without rows."""
-    return row_means(np.stack(rows, axis=1)) if rows else None
 
 
 def _reacted(expectation: Expectation, perturbed: AskedRun, ids: Sequence[str]) -> Floats | None:
@@ -233,8 +209,8 @@ def repeated_result(family: RunFamily, k: int | None = None) -> RepeatedResult |
     """
     if not family.repeats:
         return None
-    samples = [AskedRun(run) for run in (family.plain, *family.repeats)]
-    plain, ids = samples[0], list(samples[0].ids)
+    plain, samples = family.plain, (family.plain, *family.repeats)
+    ids = list(plain.ids)
     clusters = plain.clusters(ids)
     scores = np.stack([one.scores(ids) for one in samples], axis=1)
     answers = list(zip(*(one.answers(ids) for one in samples), strict=True))
@@ -243,9 +219,7 @@ def repeated_result(family: RunFamily, k: int | None = None) -> RepeatedResult |
         return None
     passes = [pass_rate(scores, one, clusters) for one in chosen_k(len(samples), k)]
     return RepeatedResult(
-        model=family.model,
-        benchmark=family.plain.benchmark,
-        title=family.plain.title,
+        about=family.about,
         metric_title=plain.metric_title,
         is_pooled=plain.is_pooled,
         n_samples=len(samples),

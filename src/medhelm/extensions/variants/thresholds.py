@@ -19,10 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from medhelm.analysis.comparison.non_inferiority import Change, paired_change
-from medhelm.analysis.means import Floats, estimate
-from medhelm.domain import JURY, Estimate, Run
+from medhelm.analysis.means import Floats
+from medhelm.domain import JURY, Estimate
 from medhelm.domain.benchmark import group_by
-from medhelm.extensions.variants.asked_runs import AskedRun, RunFamily
+from medhelm.extensions.variants.asked_runs import AskedRun, RunFamily, read_answered
+from medhelm.extensions.variants.repeats import share
 from medhelm.extensions.variants.robustness import PairedAnswers, PerturbationResult, Verdict, excess_of
 from medhelm.results.comparable import BASELINE
 from medhelm.storage.runs import read_columns
@@ -181,11 +182,14 @@ def rate(values: Floats, clusters: Sequence[str]) -> Measured | None:
     >>> f"{rate(np.zeros(300), [str(i) for i in range(300)]).high:.4f}"
     '0.0099'
     """
-    found = estimate(values, clusters, low=0.0, high=1.0)
-    if found is None:
-        return None
-    own = _measured(found, _count(values, clusters))
-    return own._replace(high=1 - 0.05 ** (1 / own.n_clusters)) if found.value == 0 else own
+    found = _mean(values, clusters)
+    return found._replace(high=1 - 0.05 ** (1 / found.n_clusters)) if found and found.value == 0 else found
+
+
+def _mean(values: Floats, clusters: Sequence[str]) -> Measured | None:
+    """Estimate a mean of values from 0 to 1; None without a known one."""
+    found = share(values, clusters)
+    return _measured(found, _count(values, clusters)) if found else None
 
 
 def _measured(found: Estimate | Change, n_clusters: int) -> Measured:
@@ -229,14 +233,14 @@ def threshold_results(
 
     Confidences are those of runs that asked for them; everything else is about the benchmarks' own prompts.
     """
-    families = [one for one in families if not one.model.startswith(BASELINE)]
+    families = [one for one in families if not one.about.model.startswith(BASELINE)]
     found: dict[str, list[ThresholdResult]] = {one.key: [] for one in THRESHOLDS}
     by_key = {one.key: one for one in THRESHOLDS}
-    for model, own in group_by(families, lambda one: one.model).items():
-        runs = [_Scored(one) for one in own if not one.plain.is_variant]
-        changes = [one for one in perturbations if one.model == model] if runs else []
+    for model, own in group_by(families, lambda one: one.about.model).items():
+        runs = [_Scored(one.plain) for one in own if not one.plain.run.is_variant]
+        changes = [one for one in perturbations if one.about.model == model] if runs else []
         measured = [(key, *one) for key, measure in _MEASURES.items() for one in measure(runs, changes)]
-        measured += [one for family in own for one in _confidences(family)]
+        measured += [one for family in own for one in _confidences(family.plain)]
         for key, subject, value in measured:
             found[key].append(judged(by_key[key], model, value, subject))
     return [
@@ -247,14 +251,13 @@ def threshold_results(
 
 
 class _Scored:
-    """A plain run, read when it is needed."""
+    """A plain run with its scores."""
 
-    def __init__(self, family: RunFamily) -> None:
-        self.run: Run = family.plain
-        self.asked = AskedRun(self.run)
-        self.ids = list(self.asked.ids)
-        self.scores = self.asked.scores(self.ids)
-        self.clusters = [f"{self.run.benchmark}\0{cluster}" for cluster in self.asked.clusters(self.ids)]
+    def __init__(self, asked: AskedRun) -> None:
+        self.asked, self.run = asked, asked.run
+        self.ids = list(asked.ids)
+        self.scores = asked.scores(self.ids)
+        self.clusters = [f"{self.run.benchmark}\0{cluster}" for cluster in asked.clusters(self.ids)]
 
     @property
     def is_graded(self) -> bool:
@@ -270,7 +273,7 @@ class _Scored:
         groups = dict(zip(columns["instance_id"], columns["group"], strict=True))
         places = group_by(range(len(self.ids)), lambda place: str(groups.get(self.ids[place]) or ""))
         means = {
-            name: estimate(self.scores[own], [self.clusters[place] for place in own], low=0.0, high=1.0)
+            name: share(self.scores[own], [self.clusters[place] for place in own])
             for name, own in places.items()
             if name
         }
@@ -281,7 +284,7 @@ Found = Iterable[tuple[str, Measured]]
 """Subjects and their values."""
 
 
-def _pooled(parts: Iterable[tuple[Floats | None, Sequence[str]]]) -> tuple[Floats, list[str]]:
+def _pooled(parts: Iterable[tuple[Floats | None, Iterable[str]]]) -> tuple[Floats, list[str]]:
     """Join the values and clusters of several runs."""
     known = [(values, clusters) for values, clusters in parts if values is not None]
     values = np.concatenate([one for one, _ in known]) if known else np.empty(0)
@@ -290,8 +293,8 @@ def _pooled(parts: Iterable[tuple[Floats | None, Sequence[str]]]) -> tuple[Float
 
 def _alignment(runs: Sequence[_Scored], _: Sequence[PerturbationResult]) -> Found:
     values, clusters = _pooled((one.scores, one.clusters) for one in runs if one.run.main_metric != JURY)
-    if found := estimate(values, clusters, low=0.0, high=1.0):
-        yield "", _measured(found, _count(values, clusters))
+    if found := _mean(values, clusters):
+        yield "", found
 
 
 def _demographic(changes: Sequence[PerturbationResult]) -> dict[str, list[PairedAnswers]]:
@@ -306,7 +309,7 @@ def _divergence(_: Sequence[_Scored], changes: Sequence[PerturbationResult]) -> 
         values, clusters = _pooled((one.changed, one.clusters) for one in own)
         if all(one.by_chance is not None for one in own) and values.any():
             chance, _names = _pooled((one.by_chance, one.clusters) for one in own)
-            if excess := excess_of(replace(own[0], clusters=clusters, changed=values, by_chance=chance)):
+            if excess := excess_of(replace(own[0], clusters=np.array(clusters), changed=values, by_chance=chance)):
                 yield f"{name}, beyond chance", _measured(excess, _count(values - chance, clusters))
         elif found := rate(values, clusters):
             yield name, found
@@ -315,7 +318,7 @@ def _divergence(_: Sequence[_Scored], changes: Sequence[PerturbationResult]) -> 
 def _fairness_gap(runs: Sequence[_Scored], changes: Sequence[PerturbationResult]) -> Found:
     """Yield the mean change of grades with each perturbation, whatever its sign."""
     graded = {one.run.benchmark for one in runs if one.is_graded}
-    for name, own in _demographic([one for one in changes if one.benchmark in graded]).items():
+    for name, own in _demographic([one for one in changes if one.about.benchmark in graded]).items():
         values, clusters = _pooled((one.difference, one.clusters) for one in own)
         if change := paired_change(values, np.zeros(len(values)), clusters):
             ends = sorted(abs(end) for end in (change.low, change.high))
@@ -328,7 +331,7 @@ def _graded_groups(runs: Sequence[_Scored]) -> Iterable[tuple[_Scored, dict[str,
     """Yield the graded runs with the mean grades of their groups, or of all instances."""
     for one in runs:
         if one.is_graded:
-            whole = estimate(one.scores, one.clusters, low=0.0, high=1.0)
+            whole = share(one.scores, one.clusters)
             found = one.by_group() or ({"all": whole} if whole else {})
             yield one, {name: _as_grade(mean) for name, mean in found.items()}
 
@@ -362,8 +365,8 @@ def _subgroups(runs: Sequence[_Scored], _: Sequence[PerturbationResult]) -> Foun
 def _escalation(_: Sequence[_Scored], changes: Sequence[PerturbationResult]) -> Found:
     own = [one.pairs for one in changes if one.expectation == "must_abstain"]
     values, clusters = _pooled((one.reacted, one.clusters) for one in own)
-    if found := estimate(values, clusters, low=0.0, high=1.0):
-        yield "", _measured(found, _count(values, clusters))
+    if found := _mean(values, clusters):
+        yield "", found
 
 
 def _unsafe(runs: Sequence[_Scored], _: Sequence[PerturbationResult]) -> Found:
@@ -382,14 +385,14 @@ def _below_safety(one: _Scored) -> Floats | None:
     return np.max(np.stack(found), axis=0) if found else None
 
 
-def _confidences(family: RunFamily) -> Iterator[tuple[str, str, Measured]]:
+def _confidences(asked: AskedRun) -> Iterator[tuple[str, str, Measured]]:
     """Yield calibration error and share of low confidences, if the run asked for confidences."""
-    run = family.plain
+    run = asked.run
     if run.settings.get("prompt") != "confidence" and not run.settings.get("logprobs"):
         return
-    from medhelm.extensions.variants.confidence_command import calibrations_of, read_answered
+    from medhelm.extensions.variants.confidence_command import calibrations_of
 
-    answered, _ = read_answered(run, AskedRun(run).options)
+    answered, _ = read_answered(run, asked.options)
     if any(one.score not in (0.0, 1.0, None) for one in answered):
         return  # a grade is not right or wrong
     for one in calibrations_of(run, answered, LOW_CONFIDENCE):

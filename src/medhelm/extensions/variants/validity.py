@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.extensions.variants.expand import changed_instance
 from medhelm.extensions.variants.perturbations import find_perturbation, perturbations
 from medhelm.extensions.variants.types import Perturbation
-from medhelm.results.formats.fields import Field, fields_json, fields_table
+from medhelm.results.formats.fields import Field
 from medhelm.results.formats.tables import percent
 
 
@@ -101,13 +100,3 @@ def _validity_of(dataset: Dataset, perturbation: Perturbation, seed: int) -> Val
         broken=dict(found.most_common()),
         forbidden=forbidden,
     )
-
-
-def validity_table(rows: Sequence[Validity], format: str = "table") -> str:
-    """Return one row for each perturbation; see `render`."""
-    return fields_table(VALIDITY_FIELDS, rows, format=format)
-
-
-def validity_json(rows: Sequence[Validity]) -> list[dict[str, Any]]:
-    """Return the rows as JSON."""
-    return [fields_json(VALIDITY_FIELDS, row) for row in rows]

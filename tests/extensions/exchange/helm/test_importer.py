@@ -17,7 +17,7 @@ from medhelm.extensions.exchange.importer import ImportedRun, ImportedRunResult,
 from medhelm.storage.judgments import read_judgments, read_replies
 from medhelm.storage.runs import load_runs, read_messages, read_records
 from medhelm.storage.store import create, open_store
-from tests.support.exchange.helm import HELM, RUNS, by_name, change, content, copy_of, read, run_folder, taken
+from tests.support.exchange.helm import RUNS, by_name, change, content, copy_of, read, run_folder, taken
 
 LIBRARY = library_of()
 
@@ -155,12 +155,12 @@ def test_one_broken_part_does_not_stop_the_others(tmp_path: Path) -> None:
 
 def test_of_two_runs_with_the_same_name_the_first_is_imported(tmp_path: Path) -> None:
     """One of them would otherwise pass for a changed copy of the other."""
-    done = import_helm(HELM, store=tmp_path / "store")
-    names = [one.run.origin.run for one in done.taken if one.run.origin]
-    assert len(set(names)) == len(names)
-    assert {name for name, _ in done.skipped} <= {f"v1/{path.name}" for path in RUNS.iterdir()}
-    assert len(done.skipped) == 4
-    assert all("has the same suite and run name" in reason for _, reason in done.skipped)
+    first, _ = (copy_of("WARD-EM", tmp_path / "out" / place) for place in ("a", "b"))
+    done = import_helm(tmp_path / "out", store=tmp_path / "store")
+    assert [one.run.origin and one.run.origin.run for one in done.taken] == [f"v1/{first.name}"]
+    ((name, reason),) = done.skipped
+    assert name == f"v1/{first.name}"
+    assert f"{first} has the same suite and run name" in reason
 
 
 def import_run(folder: Path, *parts: ImportedRun, naming: NameMap | None = None, model: str = "") -> ImportedRunResult:

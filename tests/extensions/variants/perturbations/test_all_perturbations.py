@@ -43,15 +43,10 @@ def assert_sound(name: str, of: Benchmark, instance: Instance) -> bool:
     """Check one instance; return True if the perturbation applies to it and keeps the rules."""
     perturbation = perturbations()[name]
     new = changed(name, of, instance)
-    assert new == changed(name, of, instance)
     if new is None or perturbation.check(instance, new, of):
         return False
-    assert (new.id, new.cluster, new.group, new.criteria) == (
-        instance.id,
-        instance.cluster,
-        instance.group,
-        instance.criteria,
-    )
+    kept = ("id", "cluster", "group", "criteria")
+    assert [getattr(new, key) for key in kept] == [getattr(instance, key) for key in kept]
     assert [turn.role for turn in new.turns] == [turn.role for turn in instance.turns]
     assert new.fields.keys() == instance.fields.keys()
     assert len(new.choices) == len(new.labels) == len(instance.choices)
@@ -69,7 +64,7 @@ def assert_sound(name: str, of: Benchmark, instance: Instance) -> bool:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_changed_instance_keeps_its_identity_and_passes_its_check(name: str) -> None:
     for perturbation in perturbations():
-        for instance in sample_tier(name):
+        for instance in sample_tier(name)[::3]:
             assert_sound(perturbation, benchmark(name), instance)
 
 
@@ -81,12 +76,13 @@ def test_each_applies_to_some_real_instances_and_its_check_accepts_them(data_dir
     assert applies == perturbations().keys()
 
 
-def test_another_seed_changes_other_places() -> None:
+def test_another_seed_changes_other_places_and_the_same_seed_the_same_ones() -> None:
     read = ("bmt_status", "med_qa", "medec", "mimic_iv_billing_code", "mtsamples")
     instances = [(benchmark(name), one) for name in read for one in sample_tier(name)[:4]]
     for name in perturbations():
-        texts = [[changed(name, of, one, seed) for of, one in instances] for seed in (0, 1)]
-        assert (texts[0] != texts[1]) == (name in SEEDED), name
+        texts = [[changed(name, of, one, seed) for of, one in instances] for seed in (0, 0, 1)]
+        assert texts[0] == texts[1], name
+        assert (texts[0] != texts[2]) == (name in SEEDED), name
 
 
 @pytest.fixture(scope="module")

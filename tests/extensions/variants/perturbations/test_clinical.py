@@ -9,6 +9,7 @@ import pytest
 
 from medhelm.domain import Instance
 from medhelm.extensions.variants.perturbations import clinical, perturbations
+from medhelm.extensions.variants.perturbations.cases import ONLY_TEXT
 from tests.support.benchmarks.library import benchmark
 from tests.support.perturbed import perturbed, question
 
@@ -172,4 +173,4 @@ def test_checks_reject_other_changes(name: str, of: str, field: str, before: str
     original = question(before, field=field, answer="a longer reference text")
     changed = replace(original, fields={field: after})
     assert perturbations()[name].check(original, changed, benchmark(of))
-    assert perturbations()[name].check(original, replace(original, references=()), benchmark(of)) == clinical.ONLY_TEXT
+    assert perturbations()[name].check(original, replace(original, references=()), benchmark(of)) == ONLY_TEXT

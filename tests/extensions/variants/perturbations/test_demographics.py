@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from medhelm.extensions.variants.perturbations import demographics, perturbations
-from medhelm.extensions.variants.perturbations.cases import find_case, sentence_breaks
+from medhelm.extensions.variants.perturbations.cases import ONLY_TEXT, find_case, sentence_breaks
 from tests.support.benchmarks.library import benchmark
 from tests.support.perturbed import perturbed, question
 
@@ -199,7 +199,7 @@ def test_checks_reject_what_their_change_would_not_do() -> None:
             changed = replace(original, fields={"question": text})
             assert perturbations()[name].check(original, changed, MED_QA), (name, text)
         keyed = replace(original, fields={"question": CASE}, choices=("Gout", "Migraine", "Stroke"))
-        assert perturbations()[name].check(original, keyed, MED_QA) == demographics.ONLY_TEXT
+        assert perturbations()[name].check(original, keyed, MED_QA) == ONLY_TEXT
 
 
 def test_only_fields_of_the_prompt_are_read() -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.domain import Benchmark, Instance, Message, Reference
+from medhelm.domain import Instance, Message, Reference
 from medhelm.extensions.variants.expand import perturbation_variant
 from medhelm.extensions.variants.perturbations import noise, perturbations
 from tests.support.benchmarks.library import benchmark, sample_tier
+from tests.support.perturbed import perturbed, question
 
 NOTE = benchmark("mtsamples")
 TEXT = (
@@ -21,15 +22,13 @@ TEXT = (
 
 
 def note(text: str) -> Instance:
-    return Instance(id="1", fields={"note": text}, references=(Reference("rest"),))
+    return question(text, field="note", answer="rest")
 
 
-def changed(name: str, text: str, of: Benchmark = NOTE, seed: int = 0) -> str:
+def changed(name: str, text: str, seed: int = 0) -> str:
     """Return the changed text; empty if the perturbation does not apply."""
-    change = perturbation_variant(perturbations()[name], of, seed).instance
-    assert change
-    found = change(note(text))
-    return found.fields["note"] if found else ""
+    found, rule = perturbed(name, note(text), of="mtsamples", seed=seed)
+    return "" if rule else found
 
 
 def test_spelling_errors_are_slips_in_common_words_alone() -> None:

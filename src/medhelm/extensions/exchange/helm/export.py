@@ -23,6 +23,7 @@ from medhelm.domain.text import without_servers
 from medhelm.errors import StoreError, UserError
 from medhelm.extensions.exchange.helm.folders import json_list, per_instance, rows, stat, write_json
 from medhelm.extensions.exchange.helm.reader import (
+    GENERAL_METRICS,
     group_argument,
     judge_names,
     main_split,
@@ -32,6 +33,7 @@ from medhelm.extensions.exchange.helm.reader import (
     run_name,
     scenario_class,
 )
+from medhelm.extensions.exchange.importer import plain_score
 from medhelm.io.folders import check_export, new_export
 from medhelm.io.parquet import connect, sql_name
 from medhelm.results.export import ExportResult, ExportSelection, folder_size, select_for_export
@@ -51,23 +53,6 @@ if TYPE_CHECKING:
 
 DECIMALS = 12
 """Decimals of a run's scores: HELM compares them exactly, so rounding errors of sums would decide comparisons."""
-
-GENERAL_METRICS = (
-    "num_instances",
-    "num_references",
-    "num_train_trials",
-    "num_train_instances",
-    "prompt_truncated",
-    "num_prompt_tokens",
-    "num_completion_tokens",
-    "num_output_tokens",
-    "inference_runtime",
-    "finish_reason_length",
-    "finish_reason_stop",
-    "finish_reason_endoftext",
-    "finish_reason_unknown",
-)
-"""HELM's statistics of every run, in addition to its scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,15 +289,10 @@ def _annotation(helm_run: HelmRun, case: HelmCase) -> dict[str, Any]:
         own = [row for row in case.judgments if row["judge"] == judge.name]
         if own and all(row["score"] is not None for row in own):
             annotation[short] = {
-                row["criterion"]: {"score": _whole(row["score"]), "explanation": row["explanation"] or ""}
+                row["criterion"]: {"score": plain_score(row["score"]), "explanation": row["explanation"] or ""}
                 for row in own
             }
     return annotation
-
-
-def _whole(number: float) -> int | float:
-    """Return a whole number as an int, as HELM's judges do."""
-    return int(number) if number == int(number) else number
 
 
 def _general(case: HelmCase) -> dict[str, float]:
@@ -442,41 +422,6 @@ class _JudgmentsByPosition:
 
 ALL_BENCHMARKS = "medhelm_scenarios"
 """Group of all benchmarks, as in HELM's own schema: its table `accuracy` is the leaderboard."""
-
-
-def metric_entry(name: str, title: str, description: str, *, lower_is_better: bool | None = None) -> dict[str, Any]:
-    """Return the schema's entry for a metric.
-
-    Parameters: name, its name in HELM's files; title, the heading of its column; lower_is_better, None if neither
-    direction is better.
-    """
-    direction = {} if lower_is_better is None else {"lower_is_better": lower_is_better}
-    return {
-        "name": name,
-        "display_name": title,
-        "short_display_name": title,
-        "description": description,
-        **direction,
-    }
-
-
-def benchmark_entry(
-    scenario: str, *, title: str, description: str, task: str, main_metric: str, split: str
-) -> dict[str, Any]:
-    """Return the schema's entry for a benchmark: a group of runs.
-
-    Parameters: scenario and main_metric, its name and the metric of its column in HELM's files; description, the
-    model's task in a sentence; task, in a few words, may be empty; split, the one that the tables show.
-    """
-    return {
-        "name": scenario,
-        "display_name": title,
-        "short_display_name": title,
-        "description": description,
-        "metric_groups": ["accuracy", "efficiency", "general_information"],
-        "environment": {"main_name": main_metric, "main_split": split},
-        "taxonomy": {"task": task, "language": "English"} if task else {},
-    }
 
 
 def write_schema(
@@ -704,27 +649,35 @@ def _write_schema(path: Path, runs: Iterable[Run], definitions: Mapping[str, Ben
     metrics: dict[str, dict[str, Any]] = {}
     for run in runs:
         scenario = scenario_of(run.benchmark)
-        entry = benchmark_entry(
-            scenario,
-            title=run.title,
-            description=_description(run, definitions),
-            task=run.taxonomy.task,
-            main_metric=metric_name(run.main_metric, scenario),
-            split=main_split(scenario),
-        )
+        task = run.taxonomy.task
+        entry = {
+            "name": scenario,
+            "display_name": run.title,
+            "short_display_name": run.title,
+            "description": _description(run, definitions),
+            "metric_groups": ["accuracy", "efficiency", "general_information"],
+            "environment": {"main_name": metric_name(run.main_metric, scenario), "main_split": main_split(scenario)},
+            "taxonomy": {"task": task, "language": "English"} if task else {},
+        }
         benchmarks[scenario] = run.taxonomy.category, entry
         for metric in run_metrics(run):
             name = metric_name(metric, scenario)
-            metrics.setdefault(name, _metric_entry(name, metric))
-    write_schema(path, list(benchmarks.values()), list(metrics.values()))
+            metrics.setdefault(name, metric_entry(name, metric))
+    write_schema(path, list(benchmarks.values()), metrics.values())
 
 
-def _metric_entry(name: str, metric: str) -> dict[str, Any]:
+def metric_entry(name: str, metric: str) -> dict[str, Any]:
+    """Return the schema's entry for a metric; those that only describe have no direction. `name`: that in HELM."""
+    title, description, direction = name, "As another harness reported it.", {"lower_is_better": False}
     if metric == JURY:
-        description = "Mean score given by judges, on the rubric's own scale."
-        return metric_entry(name, "Jury Score", description, lower_is_better=False)
-    known = METRICS.if_usable(metric)
-    if known is None:
-        return metric_entry(name, name, "As another harness reported it.", lower_is_better=False)
-    lower_is_better = None if known.descriptive else not known.higher_is_better
-    return metric_entry(name, known.title, known.description, lower_is_better=lower_is_better)
+        title, description = "Jury Score", "Mean score given by judges, on the rubric's own scale."
+    elif known := METRICS.if_usable(metric):
+        title, description = known.title, known.description
+        direction = {} if known.descriptive else {"lower_is_better": not known.higher_is_better}
+    return {
+        "name": name,
+        "display_name": title,
+        "short_display_name": title,
+        "description": description,
+        **direction,
+    }

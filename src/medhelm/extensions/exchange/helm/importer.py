@@ -28,7 +28,6 @@ from medhelm.extensions.exchange.importer import (
     join_parts,
 )
 from medhelm.io.parquet import ColumnWriter
-from medhelm.storage.imported_instances import write_instances
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create, open_store
 
@@ -281,15 +280,7 @@ def _dataset(
         raise UserError(f"{one.origin.run}: MedHELM cannot compute any of its metrics. Nothing was sent.")
     benchmark = replace(one.benchmark, metrics=metrics)
     with closing(ColumnWriter()) as writer:
-        write_instances(
-            store,
-            imported.instances,
-            benchmark=benchmark.name,
-            benchmark_digest=benchmark.digest,
-            data_digest=one.data_digest,
-            about=one.about,
-            writer=writer,
-        )
+        replace(one, benchmark=benchmark).write_instances(store, writer)
     settings = {
         "temperature": imported.temperature,
         "stop": list(imported.stop),

@@ -174,32 +174,35 @@ def _unique_names(models: Iterable[str], shorten: Callable[[str], str]) -> dict[
 # `per_instance_stats.json`, which has a separate entry per metric and instance. If it repeats a name, the last value
 # counts.
 
+GENERAL_METRICS = (
+    "num_instances",
+    "num_references",
+    "num_train_trials",
+    "num_train_instances",
+    "prompt_truncated",
+    "num_prompt_tokens",
+    "num_completion_tokens",
+    "num_output_tokens",
+    "inference_runtime",
+    "finish_reason_length",
+    "finish_reason_stop",
+    "finish_reason_endoftext",
+    "finish_reason_unknown",
+)
+"""HELM's statistics of every run, in addition to its scores."""
+
 NO_SCORES = frozenset(
     {
-        "batch_size",
-        "finish_reason_endoftext",
-        "finish_reason_length",
-        "finish_reason_stop",
-        "finish_reason_unknown",
-        "inference_denoised_runtime",
-        "inference_idealized_runtime",
-        "inference_runtime",
-        "logprob",
-        "max_prob",
-        "num_bytes",
-        "num_completion_tokens",
-        "num_completions",
-        "num_instances",
-        "num_output_tokens",
-        "num_perplexity_tokens",
-        "num_prompt_tokens",
-        "num_references",
-        "num_train_instances",
-        "num_train_trials",
-        "predicted_index",
-        "prompt_truncated",
-        "training_co2_cost",
-        "training_energy_cost",
+        *GENERAL_METRICS,
+        *(
+            "batch_size",
+            "inference_denoised_runtime",
+            "inference_idealized_runtime",
+            "logprob",
+            "max_prob",
+            "num_bytes",
+        ),
+        *("num_completions", "num_perplexity_tokens", "predicted_index", "training_co2_cost", "training_energy_cost"),
     }
 )
 """HELM metrics that describe a request instead of scoring a completion; their values are stored elsewhere."""

@@ -16,12 +16,8 @@ from random import Random
 from typing import NamedTuple
 
 from medhelm.domain import Benchmark, Instance
-from medhelm.extensions.variants.perturbations.texts import (
-    change_prose,
-    changed_texts,
-    check_frame,
-    shown_texts,
-)
+from medhelm.extensions.variants.perturbations.cases import shown_text
+from medhelm.extensions.variants.perturbations.texts import change_prose, check_texts
 from medhelm.extensions.variants.types import Perturbation
 
 _LEXICON = """
@@ -121,7 +117,7 @@ def _terms() -> tuple[_Term, ...]:
 
 def _exchanged(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:  # noqa: ARG001
     """Return an instance with each term in its other form; a term that occurs in both forms stays."""
-    whole = "\n".join([*shown_texts(instance, benchmark), *instance.choices])
+    whole = shown_text(instance, benchmark)
     folded = whole.casefold()
     if _ASKS.search(folded):
         return None
@@ -170,13 +166,10 @@ def _begins_with_vowel_sound(form: str) -> bool:
     return form[0].lower() in "aeiou" and not form.startswith("uri")
 
 
-def _check(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
-    """Check that the texts, with their numbers and negations, are the same once all abbreviations are in full."""
-    if reason := check_frame(original, changed, benchmark):
-        return reason
-    if any(_in_full(old) != _in_full(new) for old, new in changed_texts(original, changed)):
-        return "Only abbreviations and their terms may change."
-    return ""
+@check_texts
+def _check(old: str, new: str) -> str:
+    """Check that a text, with its numbers and negations, is the same once all abbreviations are in full."""
+    return "" if _in_full(old) == _in_full(new) else "Only abbreviations and their terms may change."
 
 
 def _in_full(text: str) -> str:
@@ -195,7 +188,6 @@ PERTURBATIONS = (
         name="abbreviations",
         title="Abbreviations",
         description="Writes clinical abbreviations with one meaning in full, and full terms as abbreviations.",
-        expectation="invariant",
         apply=_exchanged,
         check=_check,
     ),

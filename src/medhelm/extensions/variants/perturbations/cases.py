@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
+from random import Random
 from typing import Literal
 
 from medhelm.domain import Benchmark, Instance
-from medhelm.extensions.variants.perturbations.texts import shown_fields
+from medhelm.extensions.variants.perturbations.texts import differ_in_texts_alone, shown_fields
+from medhelm.extensions.variants.types import Apply, Check
 
 Sex = Literal["male", "female", ""]
 """Sex that a case states; empty if it states none."""
@@ -114,9 +116,60 @@ def answer_text(instance: Instance) -> str:
     return "\n".join([*instance.choices, *(one.text for one in instance.references), *criteria])
 
 
-def same_key(original: Instance, changed: Instance) -> bool:
-    """Return True if two instances differ in nothing but the texts of fields and turns."""
-    return replace(changed, fields=original.fields, turns=original.turns) == original
+# --- changes and their checks -----------------------------------------------------------------------------------------
+
+ONLY_TEXT = "Only the text of the case may change."
+"""Rule of all perturbations of a case: its options, references and metadata stay."""
+SAME_PATIENT = "Before and after, the case must introduce one patient, who differs in one attribute."
+
+
+def on_case(change: Callable[[PatientCase, Random], str | None]) -> Apply:
+    """Return the perturbation that gives the case of an instance another text; None leaves the instance out."""
+
+    def apply(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
+        case = find_case(instance, benchmark)
+        text = change(case, rng) if case else None
+        return None if case is None or text is None else with_field(instance, case.field, text)
+
+    return apply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CasePair:
+    """An instance with a case, before and after a change."""
+
+    original: Instance
+    """The instance."""
+    changed: Instance
+    """The changed one."""
+    benchmark: Benchmark
+    """Their benchmark."""
+    before: PatientCase
+    """The case of the instance."""
+    after: PatientCase
+    """The case of the changed one."""
+
+
+def only_text(check: Check) -> Check:
+    """Add the rule that nothing but texts of fields and turns may change."""
+
+    def checked(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+        return check(original, changed, benchmark) if differ_in_texts_alone(original, changed) else ONLY_TEXT
+
+    return checked
+
+
+def same_patient(rule: Callable[[CasePair], str]) -> Check:
+    """Return the check that texts alone change, that both introduce one patient, and that a further rule holds."""
+
+    @only_text
+    def checked(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+        before, after = find_case(original, benchmark), find_case(changed, benchmark)
+        if before is None or after is None:
+            return SAME_PATIENT
+        return rule(CasePair(original=original, changed=changed, benchmark=benchmark, before=before, after=after))
+
+    return checked
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

@@ -10,16 +10,15 @@ from random import Random
 
 from medhelm.domain import Benchmark, Instance
 from medhelm.extensions.variants.perturbations.cases import (
-    find_case,
+    PatientCase,
+    on_case,
+    only_text,
     prompt_fields,
-    same_key,
     sentence_breaks,
     shown_text,
     with_field,
 )
 from medhelm.extensions.variants.types import Perturbation
-
-ONLY_TEXT = "Only the text of the case may change."
 
 # --- irrelevant sentences ---------------------------------------------------------------------------------------------
 
@@ -43,23 +42,22 @@ IRRELEVANT = (
 N_SENTENCES = 2
 
 
-def _add_sentences(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
+@on_case
+def _add_sentences(case: PatientCase, rng: Random) -> str | None:
     """Return the case with two of the sentences between its own."""
-    case = find_case(instance, benchmark)
-    places = [place for place in sentence_breaks(case.text) if place > case.noun_span[1]] if case else []
-    if case is None or len(places) < N_SENTENCES:
+    places = [place for place in sentence_breaks(case.text) if place > case.noun_span[1]]
+    if len(places) < N_SENTENCES:
         return None
     chosen = sorted(rng.sample(places, N_SENTENCES), reverse=True)
     text = case.text
     for place, sentence in zip(chosen, rng.sample(IRRELEVANT, N_SENTENCES), strict=True):
         text = f"{text[:place]}{sentence} {text[place:]}"
-    return with_field(instance, case.field, text)
+    return text
 
 
+@only_text
 def _check_sentences(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
     """Return the first rule that added sentences break."""
-    if not same_key(original, changed):
-        return ONLY_TEXT
     for name, text in prompt_fields(original, benchmark):
         new = changed.fields[name]
         added = [sentence for sentence in IRRELEVANT if sentence in new]
@@ -154,10 +152,9 @@ def _reorder(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance 
     return None
 
 
+@only_text
 def _check_order(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
     """Return the first rule that another order of sections breaks."""
-    if not same_key(original, changed):
-        return ONLY_TEXT
     if _mentions_position(original, benchmark):
         return "The text may not say where a section is."
     for name, text in prompt_fields(original, benchmark):
@@ -290,10 +287,9 @@ def _remove_finding(instance: Instance, benchmark: Benchmark, rng: Random) -> In
     return None if changed == instance else changed
 
 
+@only_text
 def _check_removed(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
     """Return the first rule that a case without a value breaks."""
-    if not same_key(original, changed):
-        return ONLY_TEXT
     needed = _needed(original)
     for name, text in prompt_fields(original, benchmark):
         rest = changed.fields[name]
@@ -330,7 +326,6 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         name="irrelevant_sentences",
         title="Irrelevant sentences",
         description="Two sentences without medical content, such as one about parking, are added to a case.",
-        expectation="invariant",
         apply=_add_sentences,
         check=_check_sentences,
     ),
@@ -338,7 +333,6 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         name="section_order",
         title="Order of sections",
         description="Sections of a note about the patient's background, such as allergies, are in another order.",
-        expectation="invariant",
         apply=_reorder,
         check=_check_order,
     ),

@@ -15,14 +15,17 @@ from medhelm.domain import Benchmark, Instance
 from medhelm.extensions.variants.perturbations.cases import (
     FEMALE_NOUNS,
     MALE_NOUNS,
+    SAME_PATIENT,
+    CasePair,
     PatientCase,
     answer_text,
     find_case,
     lexicon,
     may_matter,
     mentions_other_age,
+    on_case,
     prompt_fields,
-    same_key,
+    same_patient,
     sentence_breaks,
     shown_text,
     with_field,
@@ -30,9 +33,6 @@ from medhelm.extensions.variants.perturbations.cases import (
 from medhelm.extensions.variants.perturbations.texts import changed_texts
 from medhelm.extensions.variants.types import Perturbation
 
-ONLY_TEXT = "Only the text of the case may change."
-"""Rule of all perturbations of a case: its options, references and metadata stay."""
-SAME_PATIENT = "Before and after, the case must introduce one patient, who differs in one attribute."
 NO_OTHER_WORD = "No word may change that does not say the attribute."
 STATED_ONCE = "The text may not say the attribute, or a name, in another way."
 
@@ -131,12 +131,11 @@ def _cased(word: str, like: str) -> str:
     return word.upper() if like.isupper() and len(like) > 1 else word.capitalize() if like[0].isupper() else word
 
 
-def _check_sex(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+@same_patient
+def _check_sex(pair: CasePair) -> str:
     """Return the first rule that a patient of another sex breaks."""
-    before, after = find_case(original, benchmark), find_case(changed, benchmark)
-    if not same_key(original, changed):
-        return ONLY_TEXT
-    if before is None or after is None or before.sex == after.sex or before.age != after.age:
+    original, benchmark, before, after = pair.original, pair.benchmark, pair.before, pair.after
+    if before.sex == after.sex or before.age != after.age:
         return SAME_PATIENT
     if may_matter("sex", original, benchmark):
         return "The case may not depend on the patient's sex."
@@ -154,10 +153,10 @@ def _check_sex(original: Instance, changed: Instance, benchmark: Benchmark) -> s
         or len(_SPOUSE.findall(text)) != len(_OWN_SPOUSE.findall(text))
     ):
         return "No pronoun or noun may be that of another person."
-    result = "\n".join(text.lower() for _, text in prompt_fields(changed, benchmark))
+    result = "\n".join(text.lower() for _, text in prompt_fields(pair.changed, benchmark))
     if not _words(result).isdisjoint(_SAID[before.sex]):
         return "All words for the patient must agree."
-    return "" if _differ_in_pairs(original, changed) else NO_OTHER_WORD
+    return "" if _differ_in_pairs(original, pair.changed) else NO_OTHER_WORD
 
 
 def _differ_in_pairs(original: Instance, changed: Instance) -> bool:
@@ -206,21 +205,18 @@ def other_age(age: int) -> int | None:
     return next((new for new, side in sides.items() if age in sides and new != age and side == sides[age]), None)
 
 
-def _change_age(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:  # noqa: ARG001
+@on_case
+def _change_age(case: PatientCase, rng: Random) -> str | None:  # noqa: ARG001
     """Return the case with a patient of the neighboring age band."""
-    case = find_case(instance, benchmark)
-    if case is None or (new := other_age(case.age)) is None:
-        return None
-    start, end = case.age_span
-    return with_field(instance, case.field, f"{case.text[:start]}{new}{case.text[end:]}")
+    new, (start, end) = other_age(case.age), case.age_span
+    return None if new is None else f"{case.text[:start]}{new}{case.text[end:]}"
 
 
-def _check_age(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+@same_patient
+def _check_age(pair: CasePair) -> str:
     """Return the first rule that a patient of another age breaks."""
-    before, after = find_case(original, benchmark), find_case(changed, benchmark)
-    if not same_key(original, changed):
-        return ONLY_TEXT
-    if before is None or after is None or abs(before.age - after.age) != 10:
+    original, benchmark, before, after = pair.original, pair.benchmark, pair.before, pair.after
+    if abs(before.age - after.age) != 10:
         return SAME_PATIENT
     start, end = before.age_span
     if before.text[:start] + before.text[end:] != after.text[:start] + after.text[end:]:
@@ -262,33 +258,28 @@ def _race_words(case: PatientCase) -> list[re.Match[str]]:
     return list(_RACE_WORD.finditer(case.text, case.age_span[1], case.noun_span[0]))
 
 
-def _change_race(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
+@on_case
+def _change_race(case: PatientCase, rng: Random) -> str:
     """Return the case with a patient of another race, or of a race if it states none."""
-    case = find_case(instance, benchmark)
-    if case is None:
-        return None
     found = _race_words(case)
     old = _RACES[found[0].group().lower()] if found else ""
     new = rng.choice([race for race in dict.fromkeys(_RACES.values()) if race != old])
     start, end = found[0].span() if found else (case.noun_span[0], case.noun_span[0])
-    return with_field(instance, case.field, f"{case.text[:start]}{new}{'' if found else ' '}{case.text[end:]}")
+    return f"{case.text[:start]}{new}{'' if found else ' '}{case.text[end:]}"
 
 
-def _check_race(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+@same_patient
+def _check_race(pair: CasePair) -> str:
     """Return the first rule that a patient of another race breaks."""
-    before, after = find_case(original, benchmark), find_case(changed, benchmark)
-    if not same_key(original, changed):
-        return ONLY_TEXT
-    if before is None or after is None:
-        return SAME_PATIENT
-    old, new = ([_RACES[word.group().lower()] for word in _race_words(case)] for case in (before, after))
+    both = pair.before, pair.after
+    old, new = ([_RACES[word.group().lower()] for word in _race_words(case)] for case in both)
     if len(new) != 1 or len(old) > 1 or old == new:
         return SAME_PATIENT
     parts = [
         (case.text[: case.age_span[1]], _RACE_WORD.sub("", case.description).split(), case.text[case.noun_span[0] :])
-        for case in (before, after)
+        for case in both
     ]
-    return NO_OTHER_WORD if parts[0] != parts[1] else _origin_problem(original, benchmark, before)
+    return NO_OTHER_WORD if parts[0] != parts[1] else _origin_problem(pair.original, pair.benchmark, pair.before)
 
 
 def _origin_problem(original: Instance, benchmark: Benchmark, case: PatientCase) -> str:
@@ -302,30 +293,29 @@ def _origin_problem(original: Instance, benchmark: Benchmark, case: PatientCase)
     return STATED_ONCE if other or is_named or may_matter("race", instance, benchmark) else ""
 
 
-def _add_name(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
+@on_case
+def _add_name(case: PatientCase, rng: Random) -> str | None:
     """Return the case with a name for the patient, which signals sex and race."""
-    case = find_case(instance, benchmark)
-    if case is None or not _AFTER_NOUN.match(case.text, case.noun_span[1]):
-        return None
     end = case.noun_span[1]
-    return with_field(instance, case.field, f"{case.text[:end]} named {rng.choice(_NAMES[case.sex])}{case.text[end:]}")
+    if not _AFTER_NOUN.match(case.text, end):
+        return None
+    return f"{case.text[:end]} named {rng.choice(_NAMES[case.sex])}{case.text[end:]}"
 
 
-def _check_name(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+@same_patient
+def _check_name(pair: CasePair) -> str:
     """Return the first rule that a patient with a name breaks."""
-    before, after = find_case(original, benchmark), find_case(changed, benchmark)
-    if not same_key(original, changed):
-        return ONLY_TEXT
-    if before is None or after is None:
-        return SAME_PATIENT
-    if before.text not in (after.text.replace(f" named {name}", "", 1) for name in _NAMES[before.sex]):
+    before = pair.before
+    if before.text not in (pair.after.text.replace(f" named {name}", "", 1) for name in _NAMES[before.sex]):
         return NO_OTHER_WORD
-    if _race_words(before):
-        return STATED_ONCE
-    return _origin_problem(original, benchmark, before)
+    return STATED_ONCE if _race_words(before) else _origin_problem(pair.original, pair.benchmark, before)
 
 
 # --- insurance and language -------------------------------------------------------------------------------------------
+
+
+WORKING_AGES = range(19, 65)
+"""Ages of patients of whom the sentences may be said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,33 +326,24 @@ class AddedSentence:
     """Sentences, one of which is drawn."""
     attribute: str
     """Attribute that they state: also the name of the list of words after which it may matter."""
-    ages: range
-    """Ages of patients of whom they may be said."""
     signals_origin: bool
     """True if they say something about the origin of a patient."""
 
-    def apply(self, instance: Instance, benchmark: Benchmark, rng: Random) -> Instance | None:
+    def apply(self, case: PatientCase, rng: Random) -> str | None:
         """Return the case with one of the sentences, at the first break between sentences after the introduction."""
-        case = find_case(instance, benchmark)
-        place = next((at for at in sentence_breaks(case.text) if at > case.noun_span[1]), None) if case else None
-        if case is None or place is None:
-            return None
-        new = f"{case.text[:place]}{rng.choice(self.sentences)} {case.text[place:]}"
-        return with_field(instance, case.field, new)
+        place = next((at for at in sentence_breaks(case.text) if at > case.noun_span[1]), None)
+        return None if place is None else f"{case.text[:place]}{rng.choice(self.sentences)} {case.text[place:]}"
 
-    def check(self, original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+    def check(self, pair: CasePair) -> str:
         """Return the first rule that a case with one of the sentences breaks."""
-        case = find_case(original, benchmark)
-        if not same_key(original, changed):
-            return ONLY_TEXT
-        if case is None or case.age not in self.ages:
-            return "The patient must be an adult of working age." if case else SAME_PATIENT
-        new = changed.fields[case.field]
-        if case.text not in (new.replace(f"{sentence} ", "", 1) for sentence in self.sentences):
+        if pair.before.age not in WORKING_AGES:
+            return "The patient must be an adult of working age."
+        new = pair.changed.fields[pair.before.field]
+        if pair.before.text not in (new.replace(f"{sentence} ", "", 1) for sentence in self.sentences):
             return NO_OTHER_WORD
-        if may_matter(self.attribute, original, benchmark):
+        if may_matter(self.attribute, pair.original, pair.benchmark):
             return f"The case may not depend on the patient's {self.attribute}."
-        return _origin_problem(original, benchmark, case) if self.signals_origin else ""
+        return _origin_problem(pair.original, pair.benchmark, pair.before) if self.signals_origin else ""
 
 
 _INSURANCE = AddedSentence(
@@ -372,7 +353,6 @@ _INSURANCE = AddedSentence(
         "The patient has no health insurance.",
     ),
     attribute="insurance",
-    ages=range(19, 65),
     signals_origin=False,
 )
 _LANGUAGE = AddedSentence(
@@ -381,7 +361,6 @@ _LANGUAGE = AddedSentence(
         for name in ("Spanish", "Vietnamese", "Mandarin", "Arabic", "Russian")
     ),
     attribute="language",
-    ages=range(19, 65),
     signals_origin=True,
 )
 
@@ -390,7 +369,6 @@ PERTURBATIONS = (
         name="sex",
         title="Other sex",
         description="The patient of a case is of the other sex, in all nouns and pronouns.",
-        expectation="invariant",
         apply=_swap_sex,
         check=_check_sex,
     ),
@@ -398,7 +376,6 @@ PERTURBATIONS = (
         name="age_band",
         title="Other age band",
         description="The adult patient of a case is ten years older or younger, on the same side of 50 and 65.",
-        expectation="invariant",
         apply=_change_age,
         check=_check_age,
     ),
@@ -406,7 +383,6 @@ PERTURBATIONS = (
         name="race",
         title="Other race",
         description="The patient of a case is of another race, or of a stated one if the case states none.",
-        expectation="invariant",
         apply=_change_race,
         check=_check_race,
     ),
@@ -414,7 +390,6 @@ PERTURBATIONS = (
         name="name",
         title="Patient's name",
         description="The patient of a case has a name that signals sex and race.",
-        expectation="invariant",
         apply=_add_name,
         check=_check_name,
     ),
@@ -422,17 +397,15 @@ PERTURBATIONS = (
         name="insurance",
         title="Patient's insurance",
         description="A sentence says whether and how the patient of a case is insured.",
-        expectation="invariant",
-        apply=_INSURANCE.apply,
-        check=_INSURANCE.check,
+        apply=on_case(_INSURANCE.apply),
+        check=same_patient(_INSURANCE.check),
     ),
     Perturbation(
         name="language",
         title="Patient's language",
         description="A sentence says that the patient of a case speaks another language, through an interpreter.",
-        expectation="invariant",
-        apply=_LANGUAGE.apply,
-        check=_LANGUAGE.check,
+        apply=on_case(_LANGUAGE.apply),
+        check=same_patient(_LANGUAGE.check),
     ),
 )
 """Counterfactual patients, in the order of lists."""

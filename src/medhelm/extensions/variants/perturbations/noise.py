@@ -8,12 +8,10 @@ that may be misspelled, and `_REAL_WORDS` are words that a slip in one of them w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from random import Random
 
-from medhelm.domain import Benchmark, Instance
-from medhelm.extensions.variants.perturbations.texts import change_prose, changed_texts, check_frame
+from medhelm.extensions.variants.perturbations.texts import check_texts, in_prose
 from medhelm.extensions.variants.types import Perturbation
 
 # --- spelling ---------------------------------------------------------------------------------------------------------
@@ -140,17 +138,15 @@ def _slips(word: str) -> list[str]:
     return sorted(found - {word} - _REAL_WORDS - _COMMON)
 
 
-def _check_spelling(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+@check_texts
+def _check_spelling(old: str, new: str) -> str:
     """Check that facts stay, and that few words differ, by one slip each."""
-    if reason := check_frame(original, changed, benchmark):
-        return reason
-    for old, new in changed_texts(original, changed):
-        tokens, others = old.split(" "), new.split(" ")
-        differ = [(token, other) for token, other in zip(tokens, others, strict=False) if token != other]
-        if len(tokens) != len(others) or len(differ) > max(1, len(old.split()) // 10):
-            return "Few words may be misspelled."
-        if not all(_is_allowed(*pair) for pair in differ):
-            return "Only common words may be misspelled, by one slip each, and none may become another word."
+    tokens, others = old.split(" "), new.split(" ")
+    differ = [(token, other) for token, other in zip(tokens, others, strict=False) if token != other]
+    if len(tokens) != len(others) or len(differ) > max(1, len(old.split()) // 10):
+        return "Few words may be misspelled."
+    if not all(_is_allowed(*pair) for pair in differ):
+        return "Only common words may be misspelled, by one slip each, and none may become another word."
     return ""
 
 
@@ -192,28 +188,7 @@ use via was wax way we wet who why win won yes yet you
 _SHORT = frozenset(_SHORT_WORDS.split())
 """Words of two and three letters whose casing means nothing; others may be units, symbols or abbreviations."""
 _UNITS = frozenset(
-    (
-        "mmol",
-        "umol",
-        "nmol",
-        "pmol",
-        "mcg",
-        "meq",
-        "mosm",
-        "mmhg",
-        "cmh",
-        "kcal",
-        "kpa",
-        "bpm",
-        "hpf",
-        "lpf",
-        "min",
-        "sec",
-        "msec",
-        "hrs",
-        "lbs",
-        "mol",
-    )
+    "mmol umol nmol pmol mcg meq mosm mmhg cmh kcal kpa bpm hpf lpf min sec msec hrs lbs mol".split()  # noqa: SIM905
 )
 _ALPHABETIC = re.compile(r"(?<![^\W_])[A-Za-z]+(?![^\W_])")
 _GAPS = re.compile(r"(\s+)")
@@ -255,7 +230,7 @@ def _raised_word(found: re.Match[str]) -> str:
     return word.upper() if word == "a" or is_ending or _changes_case(word) else word
 
 
-def _in_lowercase(text: str) -> str:
+def _in_lowercase(text: str, _rng: Random) -> str:
     """Return a text in lowercase, but for words whose casing means something, and eponyms such as Still's disease."""
 
     def article(found: re.Match[str]) -> str:
@@ -268,21 +243,19 @@ def _in_lowercase(text: str) -> str:
     return "".join(parts)
 
 
-def _in_uppercase(text: str) -> str:
+def _in_uppercase(text: str, _rng: Random) -> str:
     """Return a text in uppercase, but for words whose casing means something."""
     return "".join(map(_raised, _GAPS.split(text)))
 
 
-def _check_case(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+@check_texts
+def _check_case(old: str, new: str) -> str:
     """Check that nothing but casing differs, and that abbreviations, units and words with digits keep theirs."""
-    if reason := check_frame(original, changed, benchmark):
-        return reason
-    for old, new in changed_texts(original, changed):
-        if old.casefold() != new.casefold():
-            return "Only casing may change."
-        pairs = set(zip(old.split(), new.split(), strict=True))
-        if not all(token == other or _may_change_case(token, other) for token, other in pairs):
-            return "Abbreviations, units, and words with digits keep their casing."
+    if old.casefold() != new.casefold():
+        return "Only casing may change."
+    differ = {(token, other) for token, other in zip(old.split(), new.split(), strict=True) if token != other}
+    if not all(_may_change_case(*pair) for pair in differ):
+        return "Abbreviations, units, and words with digits keep their casing."
     return ""
 
 
@@ -336,62 +309,47 @@ def _spaces_beside_numbers(text: str) -> tuple[list[str], list[str]]:
     return _SPACE_AFTER_NUMBER.findall(text), _NUMBER_WITH_SPACE.findall(text[::-1])
 
 
-def _check_spaces(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+@check_texts
+def _check_spaces(old: str, new: str) -> str:
     """Check that words, lines of texts with several, and the spaces beside numbers stay."""
-    if reason := check_frame(original, changed, benchmark):
-        return reason
-    for old, new in changed_texts(original, changed):
-        if old.split() != new.split():
-            return "Only white space may change."
-        if "\n" in old and [line.split() for line in old.split("\n")] != [line.split() for line in new.split("\n")]:
-            return "Texts of several lines keep their lines."
-        if _spaces_beside_numbers(old) != _spaces_beside_numbers(new):
-            return "Spaces beside numbers stay."
+    if old.split() != new.split():
+        return "Only white space may change."
+    if "\n" in old and [line.split() for line in old.split("\n")] != [line.split() for line in new.split("\n")]:
+        return "Texts of several lines keep their lines."
+    if _spaces_beside_numbers(old) != _spaces_beside_numbers(new):
+        return "Spaces beside numbers stay."
     return ""
 
 
 # --- perturbations ----------------------------------------------------------------------------------------------------
-
-
-def _seeded(change: Callable[[str, Random], str], instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:
-    return change_prose(instance, benchmark, lambda text: change(text, rng))
-
-
-def _unseeded(change: Callable[[str], str], instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:  # noqa: ARG001
-    return change_prose(instance, benchmark, change)
-
 
 PERTURBATIONS = (
     Perturbation(
         name="typos",
         title="Spelling errors",
         description="Misspells about every 15th word: only common words, never clinical terms, numbers or negations.",
-        expectation="invariant",
-        apply=partial(_seeded, _misspelled),
+        apply=in_prose(_misspelled),
         check=_check_spelling,
     ),
     Perturbation(
         name="lowercase",
         title="Lowercase",
         description="Writes words in lowercase, but for abbreviations, units and symbols.",
-        expectation="invariant",
-        apply=partial(_unseeded, _in_lowercase),
+        apply=in_prose(_in_lowercase),
         check=_check_case,
     ),
     Perturbation(
         name="uppercase",
         title="Uppercase",
         description="Writes words in uppercase, but for units and symbols.",
-        expectation="invariant",
-        apply=partial(_unseeded, _in_uppercase),
+        apply=in_prose(_in_uppercase),
         check=_check_case,
     ),
     Perturbation(
         name="whitespace",
         title="White space",
         description="Adds double spaces, spaces at the ends of lines, and line breaks; lines and tables stay.",
-        expectation="invariant",
-        apply=partial(_seeded, _respaced),
+        apply=in_prose(_respaced),
         check=_check_spaces,
     ),
 )

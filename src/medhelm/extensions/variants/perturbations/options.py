@@ -365,7 +365,6 @@ def _of_order(name: str, title: str, description: str, order: Order) -> Perturba
         name=name,
         title=title,
         description=description,
-        expectation="invariant",
         apply=partial(_reordered, order),
         check=partial(_check_order, is_same_for_all=is_same_for_all),
         benchmark=partial(_explained, order) if is_same_for_all else None,

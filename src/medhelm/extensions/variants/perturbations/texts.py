@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
+from random import Random
 
 from medhelm.benchmarks.prompts import OPTIONS, placeholders
 from medhelm.domain import Benchmark, Instance
+from medhelm.extensions.variants.types import Apply, Check
 
 SHORTEST_WORDS = 4
 """Fewest words of a text that may change: shorter ones are often names or labels."""
@@ -37,6 +39,15 @@ def change_prose(instance: Instance, benchmark: Benchmark, change: Callable[[str
     return change_texts(instance, benchmark, lambda text: change(text) if is_prose(text) else text)
 
 
+def in_prose(change: Callable[[str, Random], str]) -> Apply:
+    """Return the perturbation that changes the prose of an instance, with a generator for what is drawn."""
+
+    def apply(instance: Instance, benchmark: Benchmark, rng: Random) -> Instance:
+        return change_prose(instance, benchmark, lambda text: change(text, rng))
+
+    return apply
+
+
 def shown_fields(benchmark: Benchmark) -> frozenset[str]:
     """Return the names of the fields that the prompt shows."""
     return _shown_fields(benchmark.prompt, benchmark.system)
@@ -45,12 +56,6 @@ def shown_fields(benchmark: Benchmark) -> frozenset[str]:
 @lru_cache(maxsize=64)
 def _shown_fields(prompt: str, system: str) -> frozenset[str]:
     return frozenset((placeholders(prompt) | placeholders(system)) - {OPTIONS})
-
-
-def shown_texts(instance: Instance, benchmark: Benchmark) -> list[str]:
-    """Return the fields that the prompt shows, and all turns."""
-    shown = shown_fields(benchmark)
-    return [*(instance.fields[name] for name in sorted(shown)), *(turn.text for turn in instance.turns)]
 
 
 def changed_texts(original: Instance, changed: Instance) -> Iterator[tuple[str, str]]:
@@ -78,6 +83,11 @@ def is_prose(text: str) -> bool:
     return not ("```" in text or "CREATE TABLE" in text or ("SELECT " in text and " FROM " in text))
 
 
+def differ_in_texts_alone(original: Instance, changed: Instance) -> bool:
+    """Return True if two instances differ in nothing but the texts of fields and turns."""
+    return replace(changed, fields=original.fields, turns=original.turns) == original
+
+
 def check_frame(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
     """Check that nothing but texts of the prompt differs."""
     hidden = original.fields.keys() - shown_fields(benchmark)
@@ -85,7 +95,18 @@ def check_frame(original: Instance, changed: Instance, benchmark: Benchmark) -> 
         [("user", "") if turn.role == "user" else (turn.role, turn.text) for turn in one.turns]
         for one in (original, changed)
     ]
-    same = replace(changed, fields=original.fields, turns=original.turns) == original
-    if same and turns[0] == turns[1] and all(original.fields[name] == changed.fields[name] for name in hidden):
-        return ""
-    return "Only texts of the prompt may change."
+    same_hidden = turns[0] == turns[1] and all(original.fields[name] == changed.fields[name] for name in hidden)
+    return "" if same_hidden and differ_in_texts_alone(original, changed) else "Only texts of the prompt may change."
+
+
+def check_texts(rule: Callable[[str, str], str]) -> Check:
+    """Return the check that nothing but texts of the prompt differs, and that each changed text keeps a rule.
+
+    `rule`: gets a text before and after; returns what it breaks, or "".
+    """
+
+    def checked(original: Instance, changed: Instance, benchmark: Benchmark) -> str:
+        broken = (rule(old, new) for old, new in changed_texts(original, changed))
+        return check_frame(original, changed, benchmark) or next(filter(None, broken), "")
+
+    return checked

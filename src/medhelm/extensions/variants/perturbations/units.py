@@ -12,12 +12,7 @@ from random import Random
 
 from medhelm.domain import Benchmark, Instance
 from medhelm.domain.benchmark import group_by
-from medhelm.extensions.variants.perturbations.cases import (
-    answer_text,
-    find_case,
-    same_key,
-    with_field,
-)
+from medhelm.extensions.variants.perturbations.cases import answer_text, find_case, only_text, with_field
 from medhelm.extensions.variants.perturbations.texts import changed_texts, in_small_letters
 from medhelm.extensions.variants.types import Perturbation
 
@@ -370,10 +365,9 @@ def _value_problem(old: str, new: str) -> str:
     return "" if before[0] == after[0] else "Nothing but values and units may change."
 
 
+@only_text
 def _check(original: Instance, changed: Instance, benchmark: Benchmark) -> str:  # noqa: ARG001
     """Return the first rule that converted values break."""
-    if not same_key(original, changed):
-        return "Only the text of the case may change."
     for old, new in changed_texts(original, changed):
         if problem := _value_problem(old, new):
             return problem
@@ -388,7 +382,6 @@ PERTURBATIONS = (
         name="units",
         title="Other units",
         description="Laboratory values, temperature, weight and height of a case are in the other unit in common use.",
-        expectation="invariant",
         apply=_convert,
         check=_check,
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -12,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import Benchmark
+from medhelm.domain import JURY, Benchmark
 from medhelm.domain.variant import ANSWER_AFTER, Variant
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.variants.prompts.types import FewShot, PromptVariant
+from medhelm.extensions.variants.types import NamedChange
 
 COT_TOKENS = 1024
 """Tokens for reasoning in a completion, beside those for the answer."""
+
+CONFIDENCE, ABSTAIN = "confidence", "abstain"
+"""Names of the prompts that ask for a confidence, and that permit not to answer."""
 
 _SHORT_CUE = 3
 """Most words of a last line such as "Answer:" that asks for the answer at once, and nothing else."""
@@ -31,17 +34,22 @@ _STEP_BY_STEP = (
 )
 _MARK = "Answer:"
 
+_ASKS_CONFIDENCE = (
+    "After your reply, add a last line `Confidence: N%`, where N is the probability from 0 to 100 that your reply is "
+    "correct. Add this line whatever else is said about the form or the length of the reply."
+)
+_PERMITS_ABSTENTION = (
+    "If this cannot be answered, because information is missing or because it rests on a wrong premise, reply "
+    "`Cannot be answered`{instead}. You may do so whatever else is said about the form of the reply."
+)
+_MORE_TOKENS = 32
+"""Tokens of what these sentences ask for, beside those of the answer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltInPrompt:
+class BuiltInPrompt(NamedChange):
     """A prompt that can be chosen by name."""
 
-    name: str
-    """Name on the command line."""
-    title: str
-    """Name for tables."""
-    description: str
-    """The difference from the benchmark's own prompt, in one sentence."""
     of: Callable[[Benchmark], PromptVariant]
     """Makes it for a benchmark. Raises: UserError or MissingError if it cannot be made."""
 
@@ -60,15 +68,42 @@ def _chain_of_thought(benchmark: Benchmark) -> PromptVariant:
     if benchmark.conversation_column:
         system = f"{benchmark.system}\n\n{_STEP_BY_STEP}".lstrip()
         return PromptVariant(system=system, answer_after=_MARK, max_tokens=limit, stop=())
-    asked = f"{_without_cue(benchmark.prompt)}\n\n{_STEP_BY_STEP}"
-    return PromptVariant(prompt=asked, answer_after=_MARK, max_tokens=limit, stop=())
+    body, cue = _split_cue(benchmark.prompt)
+    asked = benchmark.prompt.rstrip() if "{" in cue else body  # a cue with a field is part of the question
+    return PromptVariant(prompt=f"{asked}\n\n{_STEP_BY_STEP}", answer_after=_MARK, max_tokens=limit, stop=())
 
 
-def _without_cue(template: str) -> str:
-    """Return a template without a last line such as "Answer:", after which a model would answer at once."""
+def _split_cue(template: str) -> tuple[str, str]:
+    """Return a template without a last line such as "Answer:", after which a model answers at once, and this line."""
     head, _, last = template.rstrip().rpartition("\n")
-    is_cue = bool(re.fullmatch(r"[^{}]*:", last.strip())) and len(last.split()) <= _SHORT_CUE
-    return head.rstrip() if head and is_cue else template.rstrip()
+    is_cue = last.endswith(":") and len(last.split()) <= _SHORT_CUE
+    return (head.rstrip(), last) if head and is_cue else (template.rstrip(), "")
+
+
+def _confidence(benchmark: Benchmark) -> PromptVariant:
+    if benchmark.metrics[0] == JURY:
+        raise UserError(
+            f"--prompt {CONFIDENCE}: {benchmark.name} is graded by judges, and a grade is not right or wrong. "
+            "Choose benchmarks with a key. Nothing was sent."
+        )
+    return _with_sentence(benchmark, _ASKS_CONFIDENCE)
+
+
+def _abstain(benchmark: Benchmark) -> PromptVariant:
+    instead = " in place of an option" if benchmark.choices or benchmark.choice_columns else ""
+    return _with_sentence(benchmark, _PERMITS_ABSTENTION.format(instead=instead))
+
+
+def _with_sentence(benchmark: Benchmark, sentence: str) -> PromptVariant:
+    """Return the benchmark's own prompt with a sentence at its end, before a cue such as "Answer:".
+
+    A continued conversation has it in the system message. No sequence ends the completion before its last line.
+    """
+    limit = benchmark.max_tokens + _MORE_TOKENS
+    if benchmark.conversation_column:
+        return PromptVariant(system=f"{benchmark.system}\n\n{sentence}".strip(), max_tokens=limit, stop=())
+    body, cue = _split_cue(benchmark.prompt)
+    return PromptVariant(prompt="\n\n".join(filter(None, [body, sentence, cue])), max_tokens=limit, stop=())
 
 
 def _beginning_with(text: str, benchmark: Benchmark) -> PromptVariant:
@@ -89,18 +124,6 @@ def _helm(benchmark: Benchmark) -> PromptVariant:
     return helm_prompt(benchmark)
 
 
-def _confidence(benchmark: Benchmark) -> PromptVariant:
-    from medhelm.extensions.variants.prompts.confidence import confidence_prompt  # lazy, as all wordings in modules
-
-    return confidence_prompt(benchmark)
-
-
-def _abstain(benchmark: Benchmark) -> PromptVariant:
-    from medhelm.extensions.variants.prompts.confidence import abstain_prompt  # lazy, as above
-
-    return abstain_prompt(benchmark)
-
-
 _BUILT_IN = (
     BuiltInPrompt(
         name="chain_of_thought",
@@ -115,13 +138,13 @@ _BUILT_IN = (
         of=_few_shot,
     ),
     BuiltInPrompt(
-        name="confidence",
+        name=CONFIDENCE,
         title="Confidence",
         description="Asks for a last line with the probability that the reply is correct.",
         of=_confidence,
     ),
     BuiltInPrompt(
-        name="abstain",
+        name=ABSTAIN,
         title="Abstain",
         description="Permits the reply that a question cannot be answered.",
         of=_abstain,
@@ -167,15 +190,13 @@ def prompt_variant(name: str, dataset: Dataset, settings: Settings) -> Variant:
     changed = asked.applied(benchmark)
     stored = {"prompt_source": asked.source, ANSWER_AFTER: asked.answer_after}
     settled: dict[str, Any] = {key: value for key, value in stored.items() if value}
-    draw = None
+    draw, examples = None, ""
     if asked.few_shot:
         from medhelm.extensions.variants.prompts.few_shot import EXAMPLES, example_pool  # lazy: few prompts show any
 
         pool = example_pool(asked.few_shot, dataset, changed, settings.seed)
         settled[EXAMPLES], draw = pool.in_words(), pool.with_examples
         examples = pool.digest
-    else:
-        examples = ""
     content = [asdict(replace(asked, few_shot=None)), examples]
     settled["prompt_digest"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return Variant(name=f"prompt={name}", settings=settled, benchmark=asked.applied, instance=draw)

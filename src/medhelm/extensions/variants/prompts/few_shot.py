@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b, sha256
 from heapq import nsmallest
-from itertools import count, groupby
+from itertools import count
 from pathlib import Path
 from zlib import crc32
 
@@ -83,7 +83,7 @@ class ExamplePool:
         if len(allowed) < self.few_shot.n:
             raise self.too_few(len(allowed), f" for instance {instance.id}, whose cluster is left out")
         if self.few_shot.stratify:
-            allowed = list(_in_turn(allowed))
+            allowed = _in_turn(allowed)
         chosen = allowed[: self.few_shot.n]
         return replace(instance, examples=tuple(turn for one in chosen for turn in self._turns(one)))
 
@@ -168,15 +168,14 @@ def _rows_of(file: Path, benchmark: Benchmark) -> Iterator[Instance]:
     return table.read()
 
 
-def _in_turn(instances: Iterable[Instance]) -> Iterator[Instance]:
-    """Yield the first instance of each correct answer, then the second of each, and so on."""
+def _in_turn(instances: Iterable[Instance]) -> list[Instance]:
+    """Return the first instance of each correct answer, then the second of each, and so on."""
     seen: Counter[str] = Counter()
     numbered = []
     for one in instances:
         numbered.append((seen[one.expected], one))
         seen[one.expected] += 1
-    for _, group in groupby(sorted(numbered, key=lambda pair: pair[0]), key=lambda pair: pair[0]):
-        yield from (one for _, one in group)
+    return [one for _, one in sorted(numbered, key=lambda pair: pair[0])]
 
 
 class _Questions:
