@@ -13,7 +13,6 @@ from medhelm.errors import MissingError, UserError
 from tests.support.cli import Medhelm
 
 pytestmark = [
-    pytest.mark.long,  # importing Presidio and spaCy takes ten seconds
     pytest.mark.skipif(find_spec("presidio_analyzer") is None, reason="spaCy and Presidio are in the dev group only"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
@@ -32,6 +31,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+@pytest.mark.long
 def test_names_without_a_title_are_found(pipeline: str) -> None:
     search = presidio_search(pipeline)
     text = "Maria Gomez of Springfield came two days ago. Her card is 4012888888881881."
@@ -48,6 +48,7 @@ def test_a_pipeline_that_is_not_installed_is_not_downloaded(monkeypatch: pytest.
         presidio_search(str(tmp_path))
 
 
+@pytest.mark.long
 def test_the_check_says_what_presidio_looked_for(medhelm: Medhelm, pipeline: str) -> None:
     done = medhelm("benchmarks", "check", "pubmed_qa", "--tier", "sample", "--presidio", pipeline)
     words = " ".join(done.out.split())

@@ -40,10 +40,6 @@ def test_templates_are_filled_in_once_from_left_to_right(template: str, text: st
     assert user_text(template) == text
 
 
-def test_options_are_lettered_lines() -> None:
-    assert user_text("Pick:\n{options}\nAnswer:", CHOICE) == "Pick:\nA. yes\nB. no\nC. maybe\nAnswer:"
-
-
 def test_options_named_by_their_texts_are_listed_without_letters() -> None:
     instance = replace(INSTANCE, choices=("0", "1"), labels=("0", "1"))
     assert user_text("{options}", instance, choice_labels="texts") == "0\n1"

@@ -63,11 +63,6 @@ def test_a_failed_completion_has_no_score_but_its_failure() -> None:
     assert all(score.value is None and score.failure is failure for score in scores)
 
 
-def test_an_empty_answer_is_an_answer() -> None:
-    scores = apply([METRICS["exact_match"]], INSTANCE, Completion(text=""))
-    assert [(score.value, score.failure) for score in scores] == [(0.0, None), (0.0, None)]
-
-
 def test_text_longer_than_any_limit_is_not_scored() -> None:
     found = metric("one")
     (longest, _) = apply([found], INSTANCE, Completion(text="a" * MAX_CHARACTERS))

@@ -17,6 +17,7 @@ from numpy.random import RandomState
 from medhelm.benchmarks.data import dataset
 from medhelm.benchmarks.data.dataset import Dataset, availability, find_data, open_dataset
 from medhelm.benchmarks.data.sampling import SampleOptions
+from medhelm.domain import Shard
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from tests.support.benchmarks.definitions import Make, Put, make_benchmark, write_rows
 
@@ -56,6 +57,20 @@ def test_the_default_sample_is_a_draw(make: Make, put: Put) -> None:
     assert open_dataset(benchmark, data=data, tier="real", options=SampleOptions(sample="all")).n == 12
     with pytest.raises(UserError, match="has no sample `offical`"):
         open_dataset(benchmark, data=data, tier="real", options=SampleOptions(sample="offical"))
+
+
+@pytest.mark.parametrize("kept", [4, 100], ids=["in a file", "in memory"])
+def test_instances_that_are_left_out_move_the_places_of_a_shard(
+    make: Make, put: Put, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    few_in_memory(monkeypatch, kept)
+    options = SampleOptions(shard=Shard(index=1, count=2))
+    dataset = open_dataset(make(), data=put(ROWS), tier="real", options=options)
+    evaluated = [instance.id for instance in dataset.to_evaluate()]
+    fewer = dataset.without(lambda name: name in ("0", evaluated[0]))
+    assert ids(fewer) == [name for name in ids(dataset) if name not in ("0", evaluated[0])]
+    assert [ids(fewer)[place] for place in fewer.positions] == [name for name in evaluated[1:] if name != "0"]
+    assert fewer.digest == dataset.digest
 
 
 # --- where the data is ------------------------------------------------------------------------------------------------

@@ -48,6 +48,18 @@ def test_a_whole_section_is_the_reference_and_the_rest_is_shown(
     assert (row["note"], row["reference"]) == (note, reference)
 
 
+@each_reports
+@pytest.mark.parametrize(
+    ("report", "reference"),
+    [("EXAM: Calm.PLAN: Rest.\nIce.", "Rest."), ("Exam: Calm.\nAssessment and Plan: Rest.", "")],
+)
+def test_the_published_rule_takes_the_first_line_of_a_section_in_capitals(
+    name: str, report: str, reference: str
+) -> None:
+    (row,) = hook(name, [{"name": "a", "text": report}], variant="published")
+    assert (row["reference"], row["note"]) == (reference, "EXAM: Calm." if reference else "")
+
+
 @pytest.mark.parametrize(
     ("name", "goes_on", "is_whole", "breaks_off"),
     [pytest.param("mtsamples", 87, 257, 83, marks=pytest.mark.long), ("mtsamples_procedures", 61, 50, 17)],

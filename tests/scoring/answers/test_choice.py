@@ -33,6 +33,7 @@ WORDS = (("yes", "no"), ("yes", "no"))
 NINE = (tuple("ABCDEFGHI"), tuple(f"finding {n}" for n in range(1, 10)))
 
 NAMED = [
+    ("- [ ] A. yes\n- [x] B. no\n- [ ] C. maybe", 1),
     ("\u200bB\ufeff", 1),
     ("A—yes", 0),
     ("Yes\n\nThe trial was positive.", 0),
@@ -62,6 +63,7 @@ NAMED = [
 ]
 
 NOT_NAMED = [
+    "A\n\nIt is complicated.\n\nB",
     "",
     "A. yes\nB. no\nC. maybe",
     "A. yes: the trial was positive\nB. no: the trial was negative",

@@ -10,6 +10,7 @@ from medhelm.scoring.answers.number import read_number
 from tests.support.cases import table
 
 NUMBERS = [
+    ("Therefore, the score is 4.\n- Stroke gives 2 points\n- Age gives 1 point", 4),
     ("4", 4),
     (".5", 0.5),
     ("–6", -6),

@@ -34,7 +34,7 @@ from medhelm.scoring.jury.parsing import parse_judgments
 from medhelm.scoring.jury.prompts import judge_prompts
 from medhelm.scoring.metric import MAX_CHARACTERS
 from medhelm.scoring.metrics import METRIC_NAMES
-from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE
+from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, verdict
 from tests.support.cases import table
 
 CACHES = Price(input=3.0, cached_input=0.3, cache_write=3.75, output=15.0)
@@ -113,10 +113,6 @@ def reply(judge: str, text: str, *, part: int = 0, attempt: int = 0) -> JudgeRep
     return JudgeReply(judge=judge, prompt_index=part, attempt=attempt, completion=completion)
 
 
-def graded(**grades: object) -> str:
-    return json.dumps({name: {"score": score, "explanation": "so"} for name, score in grades.items()})
-
-
 def decisions(judge: str, *met: bool) -> list[JudgeReply]:
     texts = [json.dumps({"criteria_met": one, "explanation": "so"}) for one in met]
     return [reply(judge, text, part=part) for part, text in enumerate(texts)]
@@ -144,37 +140,37 @@ def judged(
     return jury_verdict(benchmark, INSTANCE, Completion(text=text), jury, heard)
 
 
-GOOD = graded(accuracy=4, clarity=5)
+GOOD = verdict(accuracy=4, clarity=5)
 
 CASES: Mapping[str, tuple[list[JudgeReply], float | None, float | None, float]] = {
     "all judges": (
-        [reply("one", GOOD), reply("two", graded(accuracy=2, clarity=3)),
-         reply("three", graded(accuracy=3, clarity=3))],
+        [reply("one", GOOD), reply("two", verdict(accuracy=2, clarity=3)),
+         reply("three", verdict(accuracy=3, clarity=3))],
         fmean([4.5, 2.5, 3.0]), fmean([4, 5, 2, 3, 3, 3]), 1.0,
     ),
     "fractions stay, and are cut off by the published rule": (
-        [reply("one", graded(accuracy=4.5, clarity=3.5)), reply("two", graded(accuracy=4, clarity=3))],
+        [reply("one", verdict(accuracy=4.5, clarity=3.5)), reply("two", verdict(accuracy=4, clarity=3))],
         3.75, 3.5, 2 / 3,
     ),
     "one judge left": ([reply("one", GOOD), reply("two", "Well."), reply("three", "Hm.")], None, 4.5, 1 / 3),
     "nobody": ([reply(name, "Well.") for name in JUDGES], None, 1.0, 0.0),
     "a criterion missing: the judge is incomplete": (
-        [reply("one", GOOD), reply("two", GOOD), reply("three", graded(accuracy=1))], 4.5, 4.5, 5 / 6,
+        [reply("one", GOOD), reply("two", GOOD), reply("three", verdict(accuracy=1))], 4.5, 4.5, 5 / 6,
     ),
     "the second try counts, the published rule knows the first only": (
-        [reply("one", GOOD), reply("two", "Well."), reply("two", graded(accuracy=2, clarity=2), attempt=1)],
+        [reply("one", GOOD), reply("two", "Well."), reply("two", verdict(accuracy=2, clarity=2), attempt=1)],
         fmean([4.5, 2.0]), 4.5, 2 / 3,
     ),
     "the better of two bad tries": (
-        [reply("one", GOOD), reply("two", GOOD), reply("three", graded(accuracy=9, clarity=5)),
+        [reply("one", GOOD), reply("two", GOOD), reply("three", verdict(accuracy=9, clarity=5)),
          reply("three", "Sorry.", attempt=1)], 4.5, fmean([4, 5, 4, 5, 9, 5]), 5 / 6,
     ),
     "off the scale counts by the published rule only": (
-        [reply("one", GOOD), reply("two", GOOD), reply("three", graded(accuracy=50, clarity=0))],
+        [reply("one", GOOD), reply("two", GOOD), reply("three", verdict(accuracy=50, clarity=0))],
         4.5, fmean([4, 5, 4, 5, 50, 0]), 2 / 3,
     ),
     "what the published tool dies of": (
-        [reply("one", GOOD), reply("two", GOOD), reply("three", graded(accuracy="4/5", clarity=3))], 4.5, None, 5 / 6,
+        [reply("one", GOOD), reply("two", GOOD), reply("three", verdict(accuracy="4/5", clarity=3))], 4.5, None, 5 / 6,
     ),
 }  # fmt: skip
 
@@ -208,7 +204,7 @@ def test_if_lower_is_better_the_grade_is_mirrored_but_shown_as_given() -> None:
     rubric = replace(
         GRADES, criteria=(Criterion("accuracy", "Right?"), Criterion("harm", "Harm?", higher_is_better=False))
     )
-    found = judged([reply(name, graded(accuracy=4, harm=1)) for name in JUDGES], rubric=rubric)
+    found = judged([reply(name, verdict(accuracy=4, harm=1)) for name in JUDGES], rubric=rubric)
     assert found.scores[0].value == pytest.approx(4.5)
     assert found.subscores == {"accuracy": 4.0, "harm": 1.0}
 
@@ -235,7 +231,7 @@ def test_decisions_count_by_the_published_rule_with_or_without_a_code() -> None:
 
 @given(st.lists(st.lists(st.integers(1, 5), min_size=2, max_size=2), min_size=3, max_size=3), st.permutations(JUDGES))
 def test_the_order_of_judges_and_replies_does_not_matter(grades: list[list[int]], order: list[str]) -> None:
-    texts = {name: graded(accuracy=a, clarity=c) for name, (a, c) in zip(JUDGES, grades, strict=True)}
+    texts = {name: verdict(accuracy=a, clarity=c) for name, (a, c) in zip(JUDGES, grades, strict=True)}
     value = judged([reply(name, texts[name]) for name in order]).scores[0].value
     assert value == pytest.approx(fmean(fmean(pair) for pair in grades))
     assert value is not None and 1 <= value <= 5

@@ -129,7 +129,7 @@ def note(*codes: str) -> Instance:
     return open_question(", ".join(codes))
 
 
-# Codes of the reference, reply, and what HELM gives: precision, recall, ICD_F1.
+# Codes of the reference, reply, and what HELM gives: precision, recall, F1.
 PUBLISHED = [
     ("I10., E11.9", "I10, J18.9", (1 / 2, 1 / 2, 1 / 2)),
     ("I10., E11.9", "", (0, 0, 0)),

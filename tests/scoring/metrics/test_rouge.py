@@ -47,17 +47,6 @@ def test_words_of_ascii_are_the_same_by_both_rules(text: str) -> None:
     assert words_of_any_script(f"{text} —") == words(text)
 
 
-def test_words_of_ascii_are_those_of_google() -> None:
-    tokenizers = pytest.importorskip("rouge_score.tokenizers", reason="rouge-score is in the group dev")
-    google = tokenizers.DefaultTokenizer(use_stemmer=True)
-
-    @given(st.one_of(prose, st.text()).map(lambda text: text.encode("ascii", "ignore").decode()))
-    def check(text: str) -> None:
-        assert list(words_of_any_script(f"{text} —")) == google.tokenize(text)
-
-    check()
-
-
 @table(
     ("text", "expected"),
     [

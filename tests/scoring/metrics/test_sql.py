@@ -41,6 +41,8 @@ METRICS = (SQL_EXECUTION_ACCURACY, SQL_PRECISION, SQL_RECALL, SQL_VALIDITY)
         ("<think>select 1;", "<think>select 1;"),
         ("", None),
         ("```sql\nnull\n```", None),
+        ('{"can_answer": false}', None),
+        ("[5]", "[5]"),
         ("-- there is no such table", None),
         ("I cannot select anything here to answer it.", None),
     ],
