@@ -188,7 +188,7 @@ def test_only_fields_of_the_prompt_are_read() -> None:
     assert find_case(instance, MED_QA) is None
     shown = find_case(question(CASE), MED_QA)
     assert shown is not None
-    assert (shown.age, shown.sex, shown.noun, shown.description) == (45, "male", "man", "")
+    assert (shown.age, shown.sex, shown.description) == (45, "male", "")
 
 
 def test_sentences_are_added_where_no_sentence_refers_to_the_one_before() -> None:
