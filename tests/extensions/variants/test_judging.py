@@ -82,6 +82,8 @@ def test_judges_grade_again_in_runs_of_their_own_and_the_plain_runs_stay(
     padded_run = next(run for run in load_runs(opened, variants=True) if run.variant == "judge=padding")
     assert list(padded_run.estimates["corrected"]) == ["jury"]
     assert all(re.search(r"\n\nAdvice: rest.*\n\n", text, re.DOTALL) for text in read_columns(padded_run)["completion"])
+    shown = succeeded(medhelm("jury", "--robustness", *store)).out
+    assert "no change shifts the grades of a judge significantly" in " ".join(shown.split())  # of three completions
     # Judging with a further judge leaves these runs alone.
     succeeded(medhelm("rejudge", benchmark, *judges_at(server, ["judge-new"]), *store))
 
