@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -22,30 +23,23 @@ from tests.support.servers.openai import Server
 
 
 @pytest.mark.parametrize(
-    ("text", "marked"),
+    ("change", "text", "changed"),
     [
-        ("Plan:\nRest at home. Drink water.", "## Plan:\n- **Rest at** home.\n- **Drink water.**"),
-        ("Seen by Dr. Smith at 5 mg. Twice daily.", "- **Seen by** Dr. Smith at 5 mg. Twice daily."),
-        ("- fever\n+ cough", "- fever\n+ cough"),
-        ("| a | b |\n", "| a | b |\n"),
-        ("1. Rest\n2. Sleep", "1. Rest\n2. Sleep"),
+        (in_markdown, "Plan:\nRest at home. Drink water.", "## Plan:\n- **Rest at** home.\n- **Drink water.**"),
+        (in_markdown, "Seen by Dr. Smith at 5 mg. Twice daily.", "- **Seen by** Dr. Smith at 5 mg. Twice daily."),
+        (in_markdown, "- fever\n+ cough", "- fever\n+ cough"),
+        (in_markdown, "| a | b |\n", "| a | b |\n"),
+        (in_markdown, "1. Rest\n2. Sleep", "1. Rest\n2. Sleep"),
+        (in_plain_text, "# Plan\n\n- **Rest** at *home*\n* Sleep\n---\nEnd", "Plan\n\nRest at home\nSleep\nEnd"),
+        (in_plain_text, "2*3*4 mg and a**b", "2*3*4 mg and a**b"),
+        (in_plain_text, "- fever\n+ cough", "- fever\n+ cough"),
+        (in_plain_text, "```\n# code\n```", "```\n# code\n```"),
     ],
 )
-def test_markdown_is_added_to_prose_and_lines_with_a_form_of_their_own_keep_it(text: str, marked: str) -> None:
-    assert in_markdown(text, Random(0)) == marked
-
-
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ("# Plan\n\n- **Rest** at *home*\n* Sleep\n---\nEnd", "Plan\n\nRest at home\nSleep\nEnd"),
-        ("2*3*4 mg and a**b", "2*3*4 mg and a**b"),
-        ("- fever\n+ cough", "- fever\n+ cough"),
-        ("```\n# code\n```", "```\n# code\n```"),
-    ],
-)
-def test_markdown_is_removed_where_it_cannot_be_a_sign_of_its_own(text: str, plain: str) -> None:
-    assert in_plain_text(text, Random(0)) == plain
+def test_markdown_is_added_and_removed_where_it_is_no_sign_of_its_own(
+    change: Callable[[str, Random], str], text: str, changed: str
+) -> None:
+    assert change(text, Random(0)) == changed
 
 
 def test_no_change_of_style_alters_a_word_and_padding_keeps_the_whole_text() -> None:
@@ -88,6 +82,8 @@ def test_judges_grade_again_in_runs_of_their_own_and_the_plain_runs_stay(
     padded_run = next(run for run in load_runs(opened, variants=True) if run.variant == "judge=padding")
     assert list(padded_run.estimates["corrected"]) == ["jury"]
     assert all(re.search(r"\n\nAdvice: rest.*\n\n", text, re.DOTALL) for text in read_columns(padded_run)["completion"])
+    shown = succeeded(medhelm("jury", "--robustness", *store)).out
+    assert "no change shifts the grades of a judge significantly" in " ".join(shown.split())  # of three completions
     # Judging with a further judge leaves these runs alone.
     succeeded(medhelm("rejudge", benchmark, *judges_at(server, ["judge-new"]), *store))
 

@@ -23,6 +23,10 @@ NOTE = (
 )
 
 
+def note(text: str) -> Instance:
+    return question(text, field="note", answer="Rest and fluids, and a visit in a week.")
+
+
 def test_two_sentences_without_content_are_added_inside_a_case() -> None:
     found = {perturbed("irrelevant_sentences", question(CASE), seed=seed) for seed in range(30)}
     assert len(found) > 20
@@ -36,45 +40,22 @@ def test_two_sentences_without_content_are_added_inside_a_case() -> None:
         assert not any(new in found_text.split(" Which ")[1] for new in added for found_text, _ in found)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["A patient coughs. He has a fever. He is tired. He rests. Why?", "A 45-year-old man coughs. It hurts. Why?"],
-)
-def test_no_sentence_is_added_without_a_patient_or_a_place(text: str) -> None:
-    assert perturbed("irrelevant_sentences", question(text)) == ("", "")
-
-
 def test_sentences_stay_where_the_text_names_places() -> None:
     text = CASE.replace("A film is taken.", "The film is described as noted above.")
     assert perturbed("irrelevant_sentences", question(text))[1] == "The text may not say where a sentence is."
 
 
 def test_background_sections_change_their_order_and_nothing_else_does() -> None:
-    note = question(
-        NOTE.format(next="PHYSICAL EXAMINATION"), field="note", answer="Rest and fluids, and a visit in a week."
-    )
+    before = NOTE.format(next="PHYSICAL EXAMINATION")
     orders = set()
     for seed in range(30):
-        text, rule = perturbed("section_order", note, of="mtsamples", seed=seed)
+        text, rule = perturbed("section_order", note(before), of="mtsamples", seed=seed)
         assert rule == ""
-        assert sorted(re.findall(r"\w+", text)) == sorted(re.findall(r"\w+", note.fields["note"]))
+        assert sorted(re.findall(r"\w+", text)) == sorted(re.findall(r"\w+", before))
         names = [section.name for section in clinical.sections(text)[1]]
         assert (names[0], names[-2], names[-1]) == ("HISTORY OF PRESENT ILLNESS", "PHYSICAL EXAMINATION", "ASSESSMENT")
         orders.add(tuple(names))
     assert len(orders) > 10
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "PLAN: Rest.\nALLERGIES: None.\nHABITS: None.",  # the last section may hold anything
-        "ALLERGIES: None.\nREVIEW OF SYSTEMS:\nGENERAL: Well.\nPLAN: Rest.",  # a part of the review
-        "ALLERGIES: None.\nPLAN: Rest.\nHABITS: None.\nPLAN: Rest.",
-    ],
-)
-def test_sections_stay_without_a_certain_end(text: str) -> None:
-    note = question(text, field="note", answer="Rest and fluids, and a visit in a week.")
-    assert perturbed("section_order", note, of="mtsamples") == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -86,11 +67,7 @@ def test_sections_stay_without_a_certain_end(text: str) -> None:
 )
 def test_sections_stay_where_they_refer_to_others(old: str, new: str, rule: str) -> None:
     text = NOTE.format(next="PHYSICAL EXAMINATION").replace(old, new)
-    found = {
-        perturbed("section_order", question(text, field="note", answer="x"), of="mtsamples", seed=n)[1]
-        for n in range(9)
-    }
-    assert rule in found
+    assert rule in {perturbed("section_order", note(text), of="mtsamples", seed=seed)[1] for seed in range(9)}
 
 
 def measured(calculator: str, note: str, ask: str = "What is it?") -> Instance:
@@ -146,10 +123,23 @@ def test_a_value_stays_if_the_text_tells_it_in_another_way(calculator: str, note
     assert found[1] == "The text may not give the value in another way."
 
 
-def test_no_value_is_removed_if_the_data_does_not_say_what_is_needed() -> None:
-    assert perturbed("key_finding_removed", question("QT interval of 330 msec.")) == ("", "")
-    unknown = measured("APACHE II Score", "The QT interval is 330 msec.")
-    assert perturbed("key_finding_removed", unknown, of="medcalc_bench") == ("", "")
+@pytest.mark.parametrize(
+    ("name", "of", "instance"),
+    [
+        # Sentences need a patient, and two places.
+        ("irrelevant_sentences", "med_qa", question("A patient coughs. He has a fever. He is tired. He rests. Why?")),
+        ("irrelevant_sentences", "med_qa", question("A 45-year-old man coughs. It hurts. Why?")),
+        # The last section may hold anything; a heading may divide a review.
+        ("section_order", "mtsamples", note("PLAN: Rest.\nALLERGIES: None.\nHABITS: None.")),
+        ("section_order", "mtsamples", note("ALLERGIES: None.\nREVIEW OF SYSTEMS:\nGENERAL: Well.\nPLAN: Rest.")),
+        ("section_order", "mtsamples", note("ALLERGIES: None.\nPLAN: Rest.\nHABITS: None.\nPLAN: Rest.")),
+        # The data does not say which value is needed.
+        ("key_finding_removed", "med_qa", question("QT interval of 330 msec.")),
+        ("key_finding_removed", "medcalc_bench", measured("APACHE II Score", "The QT interval is 330 msec.")),
+    ],
+)
+def test_what_is_not_certain_stays(name: str, of: str, instance: Instance) -> None:
+    assert perturbed(name, instance, of=of) == ("", "")
 
 
 @pytest.mark.parametrize(

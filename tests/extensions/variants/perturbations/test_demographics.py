@@ -14,28 +14,46 @@ from tests.support.perturbed import perturbed, question
 
 MED_QA = benchmark("med_qa")
 CASE = "A 45-year-old man presents with chest pain. He has a cough. Examination is normal. Which diagnosis is likely?"
+COUGH, END = (
+    "A 45-year-old man presents with chest pain. He coughs.",
+    "Examination is normal. Which diagnosis is likely?",
+)
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("name", "text", "expected"),
     [
         (
+            "sex",
             "A 45-year-old man presents with his wife. He says that nothing helps him. He hurt himself.",
             "A 45-year-old woman presents with her husband. She says that nothing helps her. She hurt herself.",
         ),
         (
+            "sex",
             "A 30 year old FEMALE patient says her knee hurts. It wakes her at night. Her dog bit her last week.",
             "A 30 year old MALE patient says his knee hurts. It wakes him at night. His dog bit him last week.",
         ),
-        ("An 8-year-old boy came with his mother. He coughs.", "An 8-year-old girl came with her mother. She coughs."),
-        ("A 5-week-old girl is ill. The girl's family left.", "A 5-week-old boy is ill. The boy's family left."),
-        ("A 30-year-old woman came to her family doctor.", "A 30-year-old man came to his family doctor."),
-        ("Mr. A is a 60-year-old man. Mr. A has gout.", "Ms. A is a 60-year-old woman. Ms. A has gout."),
-        ("A 20-year-old man's dog is ill. He fears it is its fault. This is his.", ""),
+        ("sex", "An 8-year-old boy with his mother. He coughs.", "An 8-year-old girl with her mother. She coughs."),
+        ("sex", "A 5-week-old girl is ill. The girl's family left.", "A 5-week-old boy is ill. The boy's family left."),
+        ("sex", "A 30-year-old woman came to her family doctor.", "A 30-year-old man came to his family doctor."),
+        ("sex", "Mr. A is a 60-year-old man. Mr. A has gout.", "Ms. A is a 60-year-old woman. Ms. A has gout."),
+        ("sex", "A 20-year-old man's dog is ill. He fears it is its fault. This is his.", ""),
+        # No sex changes without one patient, or with ambiguous pronouns.
+        ("sex", "A patient coughs. He has a fever.", ""),
+        ("sex", "A 30-year-old man and a 40-year-old woman cough.", ""),
+        ("sex", "Her neighbor gave her water. A 30-year-old woman coughs.", ""),
+        ("sex", "Men over 60 years old cough more often.", ""),
+        ("sex", "Patient is 45 yo M with a cough.", ""),
+        # An age moves by ten years, and not over a limit.
+        ("age_band", "A 37-year-old man coughs.", "A 47-year-old man coughs."),
+        ("age_band", "A 52-year-old man coughs.", "A 62-year-old man coughs."),
+        ("age_band", "A 78-year-old man coughs.", "A 68-year-old man coughs."),
+        ("age_band", "A 19-year-old man coughs.", ""),
+        ("age_band", "A 5-month-old boy coughs.", ""),
     ],
 )  # fmt: skip
-def test_all_words_for_a_patient_agree(text: str, expected: str) -> None:
-    assert perturbed("sex", question(text)) == (expected, "")
+def test_sex_and_age_change_with_all_words_for_a_patient(name: str, text: str, expected: str) -> None:
+    assert perturbed(name, question(text)) == (expected, "")
 
 
 MATTERS = "The case may not depend on the patient's {}."
@@ -43,61 +61,38 @@ OTHER = "No pronoun or noun may be that of another person."
 
 
 @pytest.mark.parametrize(
-    ("text", "rule"),
+    ("name", "text", "rule"),
     [
-        ("A 30-year-old woman is 8 weeks pregnant.", MATTERS.format("sex")),
-        ("A 60-year-old man has a large prostate.", MATTERS.format("sex")),
-        ("A 30-year-old woman has regular menses.", MATTERS.format("sex")),
-        ("A 30-year-old man is found to have a hemoglobin of 12.9 g/dL.", MATTERS.format("sex")),
-        ("A 30-year-old man has hair loss in a male pattern.", MATTERS.format("sex")),
-        ("A 30-year-old man snores. His wife says that she cannot sleep.", OTHER),
-        ("A 30-year-old man coughs. His brother had asthma when he was young.", OTHER),
-        ("A 9-year-old girl is brought by her mother. She fell.", OTHER),
-        ("A 30-year-old man has a wife. Another wife died.", OTHER),
-        ("A 30-year-old man met the woman next door.", OTHER),
-        ("A 30-year-old man is a policeman.", demographics.STATED_ONCE),
-        ("A 30-year-old man is called Joe by friends.", demographics.STATED_ONCE),
-        ("Mr. Smith is a 30-year-old man.", demographics.STATED_ONCE),
-        ("Sex: M. A 30-year-old man coughs.", demographics.STATED_ONCE),
-        ("A 30-year-old man has sex with men.", demographics.STATED_ONCE),
-        ("A 30-year-old man coughs. A man next door coughs.", demographics.STATED_ONCE),
+        ("sex", "A 30-year-old woman is 8 weeks pregnant.", MATTERS.format("sex")),
+        ("sex", "A 60-year-old man has a large prostate.", MATTERS.format("sex")),
+        ("sex", "A 30-year-old woman has regular menses.", MATTERS.format("sex")),
+        ("sex", "A 30-year-old man is found to have a hemoglobin of 12.9 g/dL.", MATTERS.format("sex")),
+        ("sex", "A 30-year-old man has hair loss in a male pattern.", MATTERS.format("sex")),
+        ("sex", "A 30-year-old man snores. His wife says that she cannot sleep.", OTHER),
+        ("sex", "A 30-year-old man coughs. His brother had asthma when he was young.", OTHER),
+        ("sex", "A 9-year-old girl is brought by her mother. She fell.", OTHER),
+        ("sex", "A 30-year-old man has a wife. Another wife died.", OTHER),
+        ("sex", "A 30-year-old man met the woman next door.", OTHER),
+        ("sex", "A 30-year-old man is a policeman.", demographics.STATED_ONCE),
+        ("sex", "A 30-year-old man is called Joe by friends.", demographics.STATED_ONCE),
+        ("sex", "Mr. Smith is a 30-year-old man.", demographics.STATED_ONCE),
+        ("sex", "Sex: M. A 30-year-old man coughs.", demographics.STATED_ONCE),
+        ("sex", "A 30-year-old man has sex with men.", demographics.STATED_ONCE),
+        ("sex", "A 30-year-old man coughs. A man next door coughs.", demographics.STATED_ONCE),
+        ("insurance", f"{COUGH} He cannot afford the drug. {END}", MATTERS.format("insurance")),
+        ("insurance", f"{COUGH} He refuses the treatment. {END}", MATTERS.format("insurance")),
+        ("language", f"{COUGH} He is confused. {END}", MATTERS.format("language")),
+        ("language", f"{COUGH} His speech is slurred. {END}", MATTERS.format("language")),
+        ("language", f"{COUGH} He needs an interpreter. {END}", MATTERS.format("language")),
     ],
 )
-def test_cases_are_left_out_where_sex_matters_or_words_are_ambiguous(text: str, rule: str) -> None:
-    assert perturbed("sex", question(text))[1] == rule
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A patient coughs. He has a fever.",
-        "A 30-year-old man and a 40-year-old woman cough.",
-        "Her neighbor gave her water. A 30-year-old woman coughs.",
-        "Men over 60 years old cough more often.",
-        "Patient is 45 yo M with a cough.",
-    ],
-)
-def test_no_sex_is_changed_without_one_patient_or_with_ambiguous_pronouns(text: str) -> None:
-    assert perturbed("sex", question(text)) == ("", "")
+def test_cases_are_left_out_where_an_attribute_matters_or_words_are_ambiguous(name: str, text: str, rule: str) -> None:
+    assert perturbed(name, question(text))[1] == rule
 
 
 def test_options_and_references_may_not_mention_the_sex() -> None:
     for options in (("She has gout", "Sepsis"), ("Gout in women", "Sepsis"), ("Tell the man", "Sepsis")):
         assert perturbed("sex", question(CASE, options=options))[1].startswith("Options and references")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("A 37-year-old man coughs.", "A 47-year-old man coughs."),
-        ("A 52-year-old man coughs.", "A 62-year-old man coughs."),
-        ("A 78-year-old man coughs.", "A 68-year-old man coughs."),
-        ("A 19-year-old man coughs.", ""),
-        ("A 5-month-old boy coughs.", ""),
-    ],
-)
-def test_an_age_moves_by_ten_years_and_not_over_a_limit(text: str, expected: str) -> None:
-    assert perturbed("age_band", question(text)) == (expected, "")
 
 
 @pytest.mark.parametrize(
@@ -169,20 +164,6 @@ def test_a_sentence_about_the_patient_is_added_between_two(name: str, sign: str)
     assert perturbed(name, question("A 45-year-old man coughs. This is new. It hurts. Why?")) == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("insurance", "He cannot afford the drug."),
-        ("insurance", "He refuses the treatment."),
-        ("language", "He is confused."),
-        ("language", "His speech is slurred."),
-        ("language", "He needs an interpreter."),
-    ],
-)
-def test_cases_in_which_insurance_or_language_may_matter_are_left_out(name: str, text: str) -> None:
-    assert perturbed(name, question(CASE.replace("He has a cough.", f"He coughs. {text}")))[1] == MATTERS.format(name)
-
-
 def test_checks_reject_what_their_change_would_not_do() -> None:
     """Each check is independent: it is given other texts than those that the change writes."""
     original = question(CASE)
@@ -207,7 +188,7 @@ def test_only_fields_of_the_prompt_are_read() -> None:
     assert find_case(instance, MED_QA) is None
     shown = find_case(question(CASE), MED_QA)
     assert shown is not None
-    assert (shown.age, shown.sex, shown.noun, shown.description) == (45, "male", "man", "")
+    assert (shown.age, shown.sex, shown.description) == (45, "male", "")
 
 
 def test_sentences_are_added_where_no_sentence_refers_to_the_one_before() -> None:

@@ -44,30 +44,22 @@ def converted(text: str, answer: str = "") -> str:
         ("temperature is 98.6°F", "temperature is 37.0°C"),
         ("He weighs 70 kg.", "He weighs 154 lb."),
         ("weight: 150 pounds, height: 180 cm", "weight: 68.0 kg, height: 71 in"),
+        # Other values, and values in both units, stay.
+        ("Urine glucose 100 mg/dL.", ""),
+        ("Urine creatinine is 120 mg/dL.", ""),
+        ("Temperature 98.6°F (37.0°C).", ""),
+        ("He weighs 70 kg (154 lb).", ""),
+        ("He takes 5 mg/kg of it.", ""),
+        ("The mass is 3 cm wide.", ""),
+        ("His BMI is 25 kg/m2.", ""),
+        ("The water had 15°C.", ""),
+        ("Protein is 52 mg/dL.", ""),
+        ("Creatine kinase is 90 U/L.", ""),
+        ("Glucose is 4000 mg/dL.", ""),
     ],
 )
-def test_values_are_converted(text: str, expected: str) -> None:
+def test_values_are_converted_and_others_stay(text: str, expected: str) -> None:
     assert converted(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Urine glucose 100 mg/dL.",
-        "Urine creatinine is 120 mg/dL.",
-        "Temperature 98.6°F (37.0°C).",
-        "He weighs 70 kg (154 lb).",
-        "He takes 5 mg/kg of it.",
-        "The mass is 3 cm wide.",
-        "His BMI is 25 kg/m2.",
-        "The water had 15°C.",
-        "Protein is 52 mg/dL.",
-        "Creatine kinase is 90 U/L.",
-        "Glucose is 4000 mg/dL.",
-    ],
-)
-def test_other_values_and_values_in_both_units_stay(text: str) -> None:
-    assert converted(text) == ""
 
 
 @pytest.mark.parametrize(

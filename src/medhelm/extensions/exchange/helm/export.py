@@ -121,7 +121,9 @@ def write_helm_run(engine: duckdb.DuckDBPyConnection, folder: Path, helm_run: He
     found = {metric: _value(helm_run, metric, mean) for metric, mean in means.items()}
     values = {metric_name(m, scenario): round(value, DECIMALS) for m, value in found.items() if value is not None}
     values |= {name: mean.value for name, mean in general.items() if mean.value is not None} | {"num_instances": n}
-    write_json(folder / "stats.json", [stat(name, value, split) for name, value in values.items()])
+    with json_list(folder / "stats.json") as add:
+        for name, value in values.items():
+            add(stat(name, value, split))
     return n
 
 

@@ -326,7 +326,6 @@ class EvalArchive:
 
     def __init__(self, path: Path) -> None:
         """Open the file."""
-        self._path = path
         try:
             self._zip = ZipFile(path)
         except _BROKEN as error:

@@ -52,8 +52,6 @@ class PatientCase:
     """Place of the number in `text`."""
     description: str
     """Words between the age and the noun, such as `African American`."""
-    noun: str
-    """Noun of the patient, such as `woman`."""
     noun_span: tuple[int, int]
     """Place of the noun in `text`."""
 
@@ -72,7 +70,6 @@ def find_case(instance: Instance, benchmark: Benchmark) -> PatientCase | None:
         sex="male" if match["noun"].lower() in MALE_NOUNS else "female",
         age_span=match.span("age"),
         description=match["description"].strip(),
-        noun=match["noun"],
         noun_span=match.span("noun"),
     )
 
