@@ -395,8 +395,10 @@ def test_what_comes_out_is_short_enough_and_loses_as_little_as_it_can(most: int,
     assert (
         shorter.prompt.messages[0].text.endswith(text[shorter.left_out :].rstrip() + "\nQ: Q?") or text[-1:].isspace()
     )
-    longer = truncated(of, one, most + 1)
-    assert longer is None or longer.left_out <= shorter.left_out
+    starts = sentence_starts(text) if shorter.left_out in sentence_starts(text) else word_starts(text)
+    for start in (start for start in starts if start < shorter.left_out):
+        note = f"[{start:,} of {len(text):,} characters, from the beginning, are left out here.]\n{text[start:]}"
+        assert n_characters(render(of, instance(note, "Q?"))) > most, "an earlier cut would have been enough"
 
 
 @pytest.mark.parametrize("name", SHIPPED)
