@@ -383,7 +383,10 @@ def test_the_oldest_part_goes_and_a_mark_stays() -> None:
     assert shorter.left_out % 5 == 0
 
 
-@given(most=st.integers(0, 400), words=st.lists(st.sampled_from(["a", "bc.", "Def", "g.\n", "H?"]), max_size=80))
+@given(
+    most=st.integers(0, 400),
+    words=st.lists(st.sampled_from(["a", "bc.", "Def", "g.\n", "H?", "Long" * 25]), max_size=80),
+)
 def test_what_comes_out_is_short_enough_and_loses_as_little_as_it_can(most: int, words: list[str]) -> None:
     text = " ".join(words)
     one, of = instance(text, "Q?"), benchmark(shorten="note")
