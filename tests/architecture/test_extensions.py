@@ -58,7 +58,14 @@ def run(core: Path, folder: Path, *command: str) -> subprocess.CompletedProcess[
 
 
 def test_the_core_evaluates_and_shows_results_without_extensions(core: Path, tmp_path: Path) -> None:
-    for command in (("demo",), ("leaderboard",), ("compare",), ("export", "csv", "tables"), ("plugins",)):
+    evaluate = ("run", "pubmed_qa", "medec", "--tier", "sample", *("--model", "baseline/majority"))
+    for command in (
+        (*evaluate, "--model", "baseline/lexical"),
+        ("leaderboard",),
+        ("compare",),
+        ("export", "csv", "tables"),
+        ("plugins",),
+    ):
         done = run(core, tmp_path, *command)
         assert (done.returncode, bool(done.stdout)) == (0, True), (command, done.stderr)
     shown = run(core, tmp_path, "--help").stdout

@@ -13,6 +13,7 @@ import pytest
 
 from medhelm.io.files import KEY_VARIABLE
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support.cases import check_cases
 from tests.support.cli import Medhelm, Outcome, assert_refused
 from tests.support.encryption import plain_files
 from tests.support.servers.openai import Answer, Server
@@ -128,24 +129,30 @@ def test_damaged_records_are_named_and_nothing_is_visible(medhelm: Medhelm, plac
     assert list(Path("b").glob("runs/toy/*")) == []
 
 
+WRONG_HEADERS: list[tuple[str, Any, str]] = [
+    ("shard", {"count": 10_001}, "N up to 10,000"),
+    ("shard", {"count": 10**30, "index": 10**29}, "is damaged"),
+    ("shard", {"index": 0}, "is damaged"),
+    ("shard", {"n_in_run": -1}, "its shards name different numbers of instances"),
+    ("seconds", 1e999, "the start or the duration of a shard"),
+    ("started", "2026-01-01", "the start or the duration of a shard"),
+]
+
+
 @pytest.mark.usefixtures("halves")
-@pytest.mark.parametrize(
-    ("key", "value", "words"),
-    [
-        ("shard", {"count": 10_001}, "N up to 10,000"),
-        ("shard", {"count": 10**30, "index": 10**29}, "is damaged"),
-        ("shard", {"index": 0}, "is damaged"),
-        ("shard", {"n_in_run": -1}, "its shards name different numbers of instances"),
-        ("seconds", 1e999, "the start or the duration of a shard"),
-        ("started", "2026-01-01", "the start or the duration of a shard"),
-    ],
-)
-def test_numbers_and_times_of_a_shard_are_checked_before_they_are_used(
-    medhelm: Medhelm, place: Path, key: str, value: Any, words: str
-) -> None:
-    change_header("a", lambda header: header.update({key: {**header[key], **value} if key == "shard" else value}))
-    assert_refused(merge(medhelm, place, "a", "b"), words)
-    assert not list(Path("all").glob("runs/*/*"))
+def test_numbers_and_times_of_a_shard_are_checked_before_they_are_used(medhelm: Medhelm, place: Path) -> None:
+    (file,) = Path("a").glob("runs/toy/*/run.json")
+    text = file.read_text(encoding="utf-8")
+
+    def check(case: tuple[str, Any, str]) -> None:
+        key, value, words = case
+        header = json.loads(text)
+        changed = {**header, key: {**header[key], **value} if key == "shard" else value}
+        file.write_text(json.dumps(changed), encoding="utf-8")
+        assert_refused(merge(medhelm, place, "a", "b"), words)
+        assert not list(Path("all").glob("runs/*/*"))
+
+    check_cases(WRONG_HEADERS, check)
 
 
 def test_encrypted_shards_are_merged_into_a_store_that_is_encrypted_from_the_start(

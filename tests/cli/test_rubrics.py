@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -70,20 +70,34 @@ EXTENDED = """\
 """
 
 
-def test_a_jury_grades_by_one_of_two_rubrics(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
-    asked: list[str] = []
+@pytest.fixture
+def asked(server: Server) -> list[str]:
+    """The prompts of judges since the test last cleared them."""
+    found: list[str] = []
 
     def judging(judge: str, n: int, body: Mapping[str, Any]) -> None:
-        asked.append(body["messages"][0]["content"])
+        found.append(body["messages"][0]["content"])
 
     server.answer_with(court(judging))
-    place = write_benchmark(tmp_path, n=2, definition=DEFINITION + EXTENDED)
+    return found
 
-    def rubrics(*command: object) -> list[tuple[str, str]]:
+
+@pytest.fixture
+def rubrics(medhelm: Medhelm, asked: list[str]) -> Callable[..., list[tuple[str, str]]]:
+    """Gives a command; returns the rubric of each run and its digest, and leaves in `asked` what it asked."""
+
+    def give(*command: object) -> list[tuple[str, str]]:
         asked.clear()
         done = succeeded(medhelm(*command, "--json"))
         return [(run["jury"]["rubric"], run["jury"]["rubric_digest"]) for run in done.json["runs"]]
 
+    return give
+
+
+def test_a_jury_grades_by_one_of_two_rubrics(
+    medhelm: Medhelm, tmp_path: Path, server: Server, asked: list[str], rubrics: Callable[..., list[tuple[str, str]]]
+) -> None:
+    place = write_benchmark(tmp_path, n=2, definition=DEFINITION + EXTENDED)
     everyone = repeated("--judge", map(server.model, JUDGES))
     ((first, digest),) = rubrics("run", place, "--model", server.model(), *everyone)
     assert (first, len(digest)) == ("standard", 64)
@@ -144,30 +158,12 @@ rubric:
 """
 
 
-@pytest.fixture
-def asked(server: Server) -> list[str]:
-    """The prompts of judges since the test last cleared them."""
-    found: list[str] = []
-
-    def judging(judge: str, n: int, body: Mapping[str, Any]) -> None:
-        found.append(body["messages"][0]["content"])
-
-    server.answer_with(court(judging))
-    return found
-
-
 def test_judges_grade_by_the_file_and_no_column_mixes_rubrics(
-    medhelm: Medhelm, tmp_path: Path, server: Server, asked: list[str]
+    medhelm: Medhelm, tmp_path: Path, server: Server, asked: list[str], rubrics: Callable[..., list[tuple[str, str]]]
 ) -> None:
     place, file = write_benchmark(tmp_path, n=2), tmp_path / "nurse.yaml"
     file.write_text(OWN)
     everyone = repeated("--judge", map(server.model, JUDGES))
-
-    def rubrics(*command: object) -> list[tuple[str, str]]:
-        asked.clear()
-        done = succeeded(medhelm(*command, "--json"))
-        return [(run["jury"]["rubric"], run["jury"]["rubric_digest"]) for run in done.json["runs"]]
-
     ((usual, first),) = rubrics("run", place, "--model", server.model(), *everyone)
     ((own, second),) = rubrics("run", place, "--model", server.model("other"), *everyone, "--rubric", file)
     assert (usual, own, first == second) == ("", "bedside", False)

@@ -383,7 +383,10 @@ def test_the_oldest_part_goes_and_a_mark_stays() -> None:
     assert shorter.left_out % 5 == 0
 
 
-@given(most=st.integers(0, 400), words=st.lists(st.sampled_from(["a", "bc.", "Def", "g.\n", "H?"]), max_size=80))
+@given(
+    most=st.integers(0, 400),
+    words=st.lists(st.sampled_from(["a", "bc.", "Def", "g.\n", "H?", "Long" * 25]), max_size=80),
+)
 def test_what_comes_out_is_short_enough_and_loses_as_little_as_it_can(most: int, words: list[str]) -> None:
     text = " ".join(words)
     one, of = instance(text, "Q?"), benchmark(shorten="note")
@@ -395,8 +398,10 @@ def test_what_comes_out_is_short_enough_and_loses_as_little_as_it_can(most: int,
     assert (
         shorter.prompt.messages[0].text.endswith(text[shorter.left_out :].rstrip() + "\nQ: Q?") or text[-1:].isspace()
     )
-    longer = truncated(of, one, most + 1)
-    assert longer is None or longer.left_out <= shorter.left_out
+    starts = sentence_starts(text) if shorter.left_out in sentence_starts(text) else word_starts(text)
+    for start in (start for start in starts if start < shorter.left_out):
+        note = f"[{start:,} of {len(text):,} characters, from the beginning, are left out here.]\n{text[start:]}"
+        assert n_characters(render(of, instance(note, "Q?"))) > most, "an earlier cut would have been enough"
 
 
 @pytest.mark.parametrize("name", SHIPPED)

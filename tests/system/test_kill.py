@@ -20,7 +20,7 @@ from tests.support.benchmarks.judged import JUDGES, court, write_benchmark
 from tests.support.cli import repeated
 from tests.support.servers.openai import Answer, Server
 
-N, CONCURRENCY, KILLS = 400, 4, 5
+N, CONCURRENCY, KILLS = 120, 4, 5
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 

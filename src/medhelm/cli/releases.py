@@ -16,7 +16,7 @@ from medhelm.cli.extensions import ExtensibleGroup
 from medhelm.cli.global_options import Shared, board_options, clinicians_of, load, shared_options
 from medhelm.cli.options import add_options, format_option, option_from, options_of
 from medhelm.cli.output import progress_options, table_options, write_output
-from medhelm.cli.printing import as_shown, print_either, print_json
+from medhelm.cli.printing import as_shown, print_json
 from medhelm.errors import UserError
 from medhelm.results.options import BoardOptions, DocumentOptions
 
@@ -124,7 +124,10 @@ def print_release_comparison(shared: Shared, first: str, second: str, format_: s
     found = compare_releases(
         find_release(shared.store_to_read, first), find_release(shared.store_to_read, second), runs
     )
-    print_either(format_ == "json", comparison_as_json(found), comparison_to_text(found, format_), nl=False)
+    if format_ == "json":
+        print_json(comparison_as_json(found))
+    else:
+        click.echo(comparison_to_text(found, format_), nl=False)
 
 
 @click.command()

@@ -39,7 +39,7 @@ from medhelm.models.batch.api import (
     read_results,
 )
 from medhelm.models.budget import Budget, charged, largest_cost_usd
-from medhelm.models.cache import Cache, worth_keeping
+from medhelm.models.cache import Cache
 from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
 from medhelm.models.providers import answers_in_process
 from medhelm.models.providers.hosted import HttpProvider
@@ -117,17 +117,13 @@ def _completion(
     """Return the completion in a result; None if there is none to keep, with the reason noted in `outcome`."""
     omitted = [OptionalParameter(name) for name in batch.refused_parameters]
     try:
-        completion = read_completion(result, provider, template, omitted)
+        return read_completion(result, provider, template, omitted)
     except ProviderError as error:
         if unsupported_parameter(error):
             outcome.resubmit.add(result.digest)
         else:
             outcome.reasons[result.digest] = error.code
         return None
-    if completion.failure is None or worth_keeping(completion):
-        return completion
-    outcome.reasons[result.digest] = completion.failure.code
-    return None
 
 
 async def _keep(digest: bytes, completion: Completion, template: Request, cache: Cache, budget: Budget) -> None:

@@ -40,7 +40,7 @@ from medhelm.evaluation.session import (
 from medhelm.evaluation.settings import Settings
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.models.addresses import SentData, missing_consent, policy_for
+from medhelm.models.addresses import missing_consent, policy_for
 from medhelm.models.batch.api import has_batches
 from medhelm.models.budget import NANO
 from medhelm.models.cache_reader import CacheReader
@@ -130,19 +130,16 @@ def _make_plan(
     warnings = [*_warnings(plan, [*models, *judges], _store_budget(existing)), *forecast.too_long]
     if is_remote:
         warnings.append("the gateway's cache is not counted: completions that it has already cost nothing.")
-    elif text := missing_consent(_sent_data(found, settings), models, judges, allowed=settings.allow_hosts):
-        warnings.append(f"a run would not start: {text}")
+    else:
+        sent = [sent_of(benchmark, _n_instances(one), settings) for benchmark, one in found]
+        if text := missing_consent(sent, models, judges, allowed=settings.allow_hosts):
+            warnings.append(f"a run would not start: {text}")
     if not judges and (replacing := next_metrics(benchmarks)):
         warnings.append(
             f"no judges were named (--judge): {plural(len(replacing), 'free-text benchmark')} would be scored by "
             f"{listed(list(dict.fromkeys(replacing)))} instead; the plan has no judges."
         )
     return replace(plan, warnings=tuple(warnings))
-
-
-def _sent_data(found: Sequence[tuple[Benchmark, PendingRequests | str]], settings: Settings) -> list[SentData]:
-    """Return what a run would send of each benchmark."""
-    return [sent_of(benchmark, _n_instances(one), settings) for benchmark, one in found]
 
 
 def _check_hosts(models: Sequence[Model], settings: Settings) -> None:
@@ -315,7 +312,7 @@ class _Forecast:
         most_read = count.characters * ratio.tokens_per_character * (1 + ratio.error)
         tokens = TokenForecast(
             input=read + _again(count, length, read),
-            input_max=_most_read(count, most_read)
+            input_max=most_read * (1 + bool(count.first))  # a second request repeats the first one
             + shown_at_most * (1 + bool(count.first))
             + count.first * SECOND_TRY_CHARACTERS * UNKNOWN.tokens_per_character * (1 + UNKNOWN.error),
             output=(n + count.first * length.again) * length.tokens,
@@ -369,11 +366,6 @@ def _again(count: PendingJudgeRequests, length: CompletionLength, read: float) -
         return 0.0
     share = count.first / (count.first + count.second)
     return length.again * (share * read + count.first * (length.tokens + SECOND_TRY_TOKENS))
-
-
-def _most_read(count: PendingJudgeRequests, read: float) -> float:
-    """Return the most input tokens: those of the prompts, twice if a second request is still possible."""
-    return 2 * read if count.first else read
 
 
 def _criteria_at_once(benchmark: Benchmark) -> int:

@@ -7,7 +7,7 @@ cut shows, too: counts grow with the prompts, and stop at one value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from medhelm.domain import Run
 from medhelm.domain.result import Remark
@@ -15,10 +15,6 @@ from medhelm.evaluation.context_window import n_truncated
 from medhelm.models.providers.errors import LEAST_REPORTED
 from medhelm.storage.store import Store
 from medhelm.storage.token_usage import prompt_characters, read_sent
-
-if TYPE_CHECKING:
-    pass
-
 
 MOST_READ = 5_000
 """Most prompts of a run to look at."""

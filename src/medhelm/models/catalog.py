@@ -125,11 +125,6 @@ def defined_models(*, file: Path | None, environment: Mapping[str, str]) -> tupl
     return _find_all([*definitions, *(f"baseline/{name}" for name in BASELINES)], definitions, environment)
 
 
-def model_named(name: str, environment: Mapping[str, str]) -> Model:
-    """Return the model of one name, without any models.yaml. Raises: ValueError or UserError with the reason."""
-    return _find_model(name, {}, environment)
-
-
 def _find_all(
     names: Sequence[str], definitions: Mapping[str, ModelDefinition], environment: Mapping[str, str]
 ) -> tuple[list[Model], list[str]]:
@@ -393,7 +388,7 @@ def _example(name: str, settings: Sequence[Setting], environment: Mapping[str, s
 def _with_values(name: str, settings: Sequence[Setting], environment: Mapping[str, str]) -> ModelExample:
     """Return the example of a name, with the example values of some settings."""
     values = {setting.variables[0]: setting.example for setting in settings}
-    return ModelExample(model_named(name, {**environment, **values}), tuple(values))
+    return ModelExample(_find_model(name, {}, {**environment, **values}), tuple(values))
 
 
 # --- jury -------------------------------------------------------------------------------------------------------------

@@ -511,13 +511,10 @@ def _literal_in(text: str) -> tuple[str, object]:
                 value = read(text[start:end])
             except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
                 continue
-            if isinstance(value, Mapping) or (isinstance(value, list | tuple) and any(map(_is_object, value))):
+            items = value if isinstance(value, list | tuple) else [value]
+            if any(isinstance(item, Mapping) for item in items):
                 return text[:start], value
     return "", None
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _codes(error: Mapping[str, Any]) -> Iterator[str]:
