@@ -128,6 +128,10 @@ def test_a_missing_benchmark_and_an_unknown_price_are_reported(tmp_path: Path) -
     said = " ".join(card(tmp_path / "store")["limits"])
     assert "has no score on Notes" in said
     assert "not a free model" in said
+    add_judged_runs(tmp_path / "store", "advice", table[:, :1], models=("lab/apart",))
+    found = card(tmp_path / "store")["findings"]
+    assert not any("lab/apart" in text for text in found if text.startswith("Cannot be separated"))
+    assert any("was not run on the same benchmarks as" in text for text in found)
 
 
 def test_a_price_has_its_date(tmp_path: Path) -> None:

@@ -162,7 +162,10 @@ def card_of(
         models=[_card_model(row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
         benchmarks=_card_benchmarks(selection, board, definitions, names),
         criteria=_card_criteria(board, selection, names),
-        judges=_card_judges(runs),
+        judges=[
+            CardJudge(name=name.partition("@")[0], expected=tally.expected, missing=tally.failed)
+            for name, tally in total_tallies(runs).items()
+        ],
         judging=judge_sentences(folders, shown, replace(options, tier=selection.tier)),
         clinicians=[sentence for study in board.studies for sentence in study_sentences(study)],
         data_use=data_sentences(found),
@@ -352,14 +355,7 @@ def _metric_in_words(metric: str) -> str:
     return known.description if known else "as another program reported it"
 
 
-# --- judges, settings and command -------------------------------------------------------------------------------------
-
-
-def _card_judges(runs: Iterable[Run]) -> list[CardJudge]:
-    return [
-        CardJudge(name=name.partition("@")[0], expected=tally.expected, missing=tally.failed)
-        for name, tally in total_tallies(runs).items()
-    ]
+# --- settings and command -------------------------------------------------------------------------------------
 
 
 def _settings_in_words(runs: Sequence[Run]) -> dict[str, str]:

@@ -123,6 +123,7 @@ def show_text(benchmark: Benchmark, folder: Path | None, construction: str) -> s
     """Return a definition as text; parameters as of `benchmark_as_json`."""
     source = benchmark.source
     samples = ", ".join(["default", *benchmark.samples])
+    metrics = ", ".join(f"{metric_title(name)} ({name})" for name in benchmark.metrics)
     lines = [
         f"{benchmark.title} ({', '.join([benchmark.name, *benchmark.aliases])})",
         benchmark.description,
@@ -139,7 +140,7 @@ def show_text(benchmark: Benchmark, folder: Path | None, construction: str) -> s
         f"instances     {source.expected_count or '?'} in the data, evaluated: {evaluated_in_words(benchmark)}; "
         f"selections: {samples}",
         f"max_tokens    {benchmark.max_tokens}",
-        f"metrics       {', '.join(map(_metric_with_name, benchmark.metrics))}; the first is the main metric",
+        f"metrics       {metrics}; the first is the main metric",
         *([f"slices        {', '.join(map(str, benchmark.slice_columns))}"] if benchmark.slice_columns else []),
         f"digest        {benchmark.digest}",
         *_rules_and_rubric(benchmark),
@@ -148,11 +149,6 @@ def show_text(benchmark: Benchmark, folder: Path | None, construction: str) -> s
         *_prompt_lines(benchmark),
     ]
     return "\n".join(lines)
-
-
-def _metric_with_name(metric: str) -> str:
-    """Return the title of a metric with its name, which definitions use."""
-    return f"{metric_title(metric)} ({metric})"
 
 
 def _rules_and_rubric(benchmark: Benchmark) -> list[str]:
@@ -407,9 +403,6 @@ def _benchmark_line(one: BenchmarkCoverage) -> str:
 
 # --- plug-ins ---------------------------------------------------------------------------------------------------------
 
-NO_PLUGINS = "No installed package adds providers, metrics or benchmarks."
-"""Output without installed plug-ins."""
-
 
 def plugins_text(rows: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> str:
     """Return a table and the problems below it. Rows: `kind, name, package, version, gives, problems`."""
@@ -424,7 +417,8 @@ def plugins_text(rows: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> 
         for row in rows
     ]
     headers = ["kind", "name", "package", "gives", "works"]
-    shown = render(listed, headers, format="table") if rows else NO_PLUGINS + "\n"
+    nothing = "No installed package adds providers, metrics or benchmarks.\n"
+    shown = render(listed, headers, format="table") if rows else nothing
     wrong = dict.fromkeys([*(problem for row in rows for problem in row["problems"]), *problems])
     return shown + "".join(f"\n- {printable(problem)}" for problem in wrong) + ("\n" if wrong else "")
 
