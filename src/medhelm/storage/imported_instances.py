@@ -19,7 +19,7 @@ from medhelm.io.folders import write_confidential
 from medhelm.io.parquet import ColumnWriter, connect, sql_path
 from medhelm.io.rows import mapping, number, sequence, text
 from medhelm.storage.json_form import TUPLE, JsonForm, key_map
-from medhelm.storage.runs import PROMPT_COLUMNS, criteria_json, metadata_json
+from medhelm.storage.runs import PROMPT_COLUMNS, prompt_texts
 from medhelm.storage.store import Store
 
 INSTANCE_COLUMNS: Mapping[str, str] = {
@@ -75,15 +75,8 @@ def write_instances(
         "instance_id": [one.id for one in instances],
     }
     if not prompts.exists():
-        columns = {
-            "messages": [json.dumps([{"role": m.role, "content": m.text} for m in one.turns]) for one in instances],
-            "choices": [json.dumps(one.choices) for one in instances],
-            "references": [
-                json.dumps([{"text": r.text, "correct": r.correct} for r in one.references]) for one in instances
-            ],
-            "criteria": [criteria_json(one) for one in instances],
-            "metadata": [metadata_json(one, "group" if one.group else "") for one in instances],
-        }
+        texts = [prompt_texts(one, one.turns, "group" if one.group else "") for one in instances]
+        columns = {name: [own[name] for own in texts] for name in PROMPT_COLUMNS if name not in shared}
         writer.write(prompts, PROMPT_COLUMNS, {**shared, **columns})
     if not place.exists():
         columns = {

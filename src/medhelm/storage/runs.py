@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from medhelm.domain import JURY, RULES, ConstantBaseline, Instance, Prompt, Record, Rule, Run, Shard
+from medhelm.domain import JURY, RULES, ConstantBaseline, Instance, Message, Prompt, Record, Rule, Run, Shard
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.files import error_class, is_database_disk_error, read_confidential, reason
 from medhelm.io.folders import delete_folder, write_confidential
@@ -161,16 +161,22 @@ class RunWriter:
             put_in_place(self._final)
 
 
-def criteria_json(instance: Instance) -> str:
-    """Return the instance's own criteria as a prompts file holds them."""
-    own = instance.criteria
-    return json.dumps([{"name": c.name, "text": c.description, "points": c.points, "tags": c.tags} for c in own])
+def prompt_texts(instance: Instance, messages: Sequence[Message], group_column: str) -> dict[str, str]:
+    """Return the columns of an instance in a prompts file that hold JSON.
 
-
-def metadata_json(instance: Instance, group_column: str) -> str:
-    """Return the metadata and the group of an instance as a prompts file holds them: column -> value."""
-    values = {**instance.metadata, **({group_column: instance.group} if group_column else {})}
-    return json.dumps({name: value for name, value in values.items() if len(value) <= LONGEST_VALUE})
+    `group_column`: name of its group among the metadata; empty without groups.
+    """
+    metadata = {**instance.metadata, **({group_column: instance.group} if group_column else {})}
+    content = {
+        "messages": [{"role": m.role, "content": m.text} for m in messages],
+        "choices": instance.choices,
+        "references": [{"text": r.text, "correct": r.correct} for r in instance.references],
+        "criteria": [
+            {"name": c.name, "text": c.description, "points": c.points, "tags": c.tags} for c in instance.criteria
+        ],
+        "metadata": {name: value for name, value in metadata.items() if len(value) <= LONGEST_VALUE},
+    }
+    return {name: json.dumps(value) for name, value in content.items()}
 
 
 def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]], group_column: str = "") -> None:
@@ -180,17 +186,8 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]], group_col
     with _DiskErrors(path):
         spool = ParquetWriter(path, PROMPT_COLUMNS)
         for position, (instance, prompt) in enumerate(rows):
-            spool.add(
-                {
-                    "position": position,
-                    "instance_id": instance.id,
-                    "messages": json.dumps([{"role": m.role, "content": m.text} for m in prompt.messages]),
-                    "choices": json.dumps(instance.choices),
-                    "references": json.dumps([{"text": r.text, "correct": r.correct} for r in instance.references]),
-                    "criteria": criteria_json(instance),
-                    "metadata": metadata_json(instance, group_column),
-                }
-            )
+            texts = prompt_texts(instance, prompt.messages, group_column)
+            spool.add({"position": position, "instance_id": instance.id, **texts})
         spool.finish()
 
 

@@ -232,6 +232,11 @@ def test_a_model_of_unknown_cost_is_in_the_key_and_never_on_the_axis() -> None:
     assert "The cost of 1 model is unknown." in chart.description
 
 
+def test_models_that_cost_nothing_need_no_axis_of_costs() -> None:
+    points = [PricedPoint(model=name, value=value, usd=0.0) for name, value in (("free", 0.5), ("too", 0.7))]
+    check_chart(cost_chart(points), ["free", "too"])
+
+
 def test_long_names_are_shortened_with_the_whole_name_as_tooltip() -> None:
     chart = cost_chart([PricedPoint(model="lab/" + "x" * 200, value=0.5, usd=1.0)])
     texts = [node for node in ET.fromstring(chart.svg).iter(f"{SVG}text") if node.find(f"{SVG}title") is not None]

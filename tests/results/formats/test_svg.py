@@ -15,7 +15,6 @@ from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark,
 from medhelm.results.formats.drawing import (
     LogScale,
     coordinate,
-    dollars,
     domain,
     element,
     fit,
@@ -74,10 +73,6 @@ def test_log_scales_are_monotonic_and_have_ticks(low: float, ratio: float) -> No
     assert places == sorted(places)
     assert all(-0.01 <= place <= 100.01 for place in places)
     assert 1 <= len(places) <= 8
-
-
-def test_dollars() -> None:
-    assert [dollars(value) for value in (0, 0.00042, 0.1, 2.5)] == ["$0", "$0.00042", "$0.10", "$2.50"]
 
 
 @given(ANY, ANY, ANY, st.booleans())

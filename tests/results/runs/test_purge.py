@@ -81,6 +81,8 @@ def test_of_a_model_the_prompts_stay_while_another_run_needs_them(store: Path, m
     said = medhelm("purge", "--model", "one", "--yes").out
     assert "2 runs with completions and judgments: clinics with one and wards with one\n" in said
     assert {name for name, n in texts(store).items() if n == 0} == {"one wards", "one clinics"}
+    assert medhelm("purge", "--model", "two", "--yes").code == 0
+    assert set(texts(store).values()) == {0}, "no run needs the prompts any more"
 
 
 def test_of_a_model_the_variants_go_with_it(store: Path, medhelm: Medhelm, server: Server, tmp_path: Path) -> None:

@@ -412,6 +412,17 @@ def _sentences_by_host(found: DataUse) -> Iterable[str]:
 
 # --- fields -----------------------------------------------------------------------------------------------------------
 
+
+def _time_fields(by: str) -> list[Field[Any]]:
+    """Return the fields of times and users. `by`: heading of the users."""
+    return [
+        Field("first", lambda one: one.first, kind="text", heading="First (UTC)", text=lambda one: _minute(one.first)),
+        Field("last", lambda one: one.last, kind="text", heading="Last (UTC)", text=lambda one: _minute(one.last)),
+        Field("users", lambda one: sorted(one.users), kind="texts", heading=by, hide_empty=True,
+              text=lambda one: listed(sorted(one.users), 3) or None),
+    ]  # fmt: skip
+
+
 SENT_FIELDS: list[Field[SentRequests]] = [
     Field("host", lambda one: one.host, kind="text", heading="Host", text=lambda one: one.shown_host,
           meaning="Host, with its port unless it is on the internet; empty where its name is not shown."),
@@ -427,10 +438,7 @@ SENT_FIELDS: list[Field[SentRequests]] = [
           meaning="Requests to models in them: a file for a batch API holds many."),
     Field("bytes", lambda one: one.bytes, kind="whole number", heading="Sent",
           text=lambda one: size_text(one.bytes) if one.bytes else "0", meaning="Bytes of the bodies of requests."),
-    Field("first", lambda one: one.first, kind="text", heading="First (UTC)", text=lambda one: _minute(one.first)),
-    Field("last", lambda one: one.last, kind="text", heading="Last (UTC)", text=lambda one: _minute(one.last)),
-    Field("users", lambda one: sorted(one.users), kind="texts", heading="Sent by", hide_empty=True,
-          text=lambda one: listed(sorted(one.users), 3) or None),
+    *_time_fields("Sent by"),
 ]  # fmt: skip
 """Requests to one host about one benchmark."""
 
@@ -445,10 +453,7 @@ CONSENT_FIELDS: list[Field[ConsentUse]] = [
           text=lambda one: CONSENT_SOURCES[one.source],
           meaning="Source: the option --allow-host of a command, or the administrator's file."),
     Field("commands", lambda one: one.commands, kind="whole number", heading="Commands"),
-    Field("first", lambda one: one.first, kind="text", heading="First (UTC)", text=lambda one: _minute(one.first)),
-    Field("last", lambda one: one.last, kind="text", heading="Last (UTC)", text=lambda one: _minute(one.last)),
-    Field("users", lambda one: sorted(one.users), kind="texts", heading="Given by", hide_empty=True,
-          text=lambda one: listed(sorted(one.users), 3) or None),
+    *_time_fields("Given by"),
 ]  # fmt: skip
 """Consent to send data that is not public to one host."""
 

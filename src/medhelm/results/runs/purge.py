@@ -385,6 +385,7 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
     for one in plan.interrupted:
         instances.update(one.instances)
         clusters.update(one.clusters)
+    places = planned_rows(plan) | ({"cache.sqlite": len(plan.digests)} if plan.digests else {})
     deletion = Deletion(
         id=began.id if began else f"{now.strftime('%Y%m%dT%H%M%SZ')}-{secrets.token_hex(3)}",
         time=began.time if began else now.isoformat(timespec="seconds"),
@@ -394,7 +395,7 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
         instances=tuple(sorted(instances)),
         clusters=tuple(sorted(clusters)),
         runs=began.runs if began else (),
-        places={**(began.places if began else {}), **_planned_places(plan)},
+        places={**(began.places if began else {}), **places},
         remaining=tuple(_remaining(plan)),
         digests=tuple(sorted(digest.hex() for digest in plan.digests)),
     )
@@ -466,12 +467,6 @@ def _remaining(plan: PlannedDeletion) -> Iterator[str]:
 def planned_rows(plan: PlannedDeletion) -> dict[str, int]:
     """Return each file of the store with the number of rows, marks, annotations or ratings to delete there."""
     return {path.relative_to(plan.store.folder).as_posix(): n for path, n in {**plan.tables, **plan.marks}.items()}
-
-
-def _planned_places(plan: PlannedDeletion) -> dict[str, int]:
-    """Return each place of the store with the number of rows, marks or completions to delete there."""
-    found = planned_rows(plan)
-    return {**found, **({"cache.sqlite": len(plan.digests)} if plan.digests else {})}
 
 
 def _rewrite_run(plan: PlannedDeletion, folder: Path, deletion: Deletion) -> dict[str, Any]:
