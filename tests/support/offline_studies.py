@@ -19,8 +19,8 @@ from medhelm.extensions.study.types import (
     Item,
     Study,
 )
-from medhelm.storage.runs import write_prompts
-from medhelm.storage.store import Store
+from medhelm.storage.runs import load_runs, write_prompts
+from medhelm.storage.store import Store, stored_folder
 from tests.support.made_once import made_once
 from tests.support.rated_studies import study_of
 from tests.support.stores import make_record, make_run, write_run
@@ -92,27 +92,22 @@ def _write_letters(folder: Path) -> None:
 
 
 def _study(store: Store, form: InstrumentForm, raters: Sequence[str], **changes: Any) -> Study:
-    runs = {one.parent.name: one.parent for one in store.folder.glob("runs/*/*/run.json")}
-    by_model = dict(zip(MODELS, sorted(runs.values(), key=lambda place: "zebra" not in place.name), strict=True))
+    runs = {run.model: run for run in load_runs(store)}
     items = tuple(
         Item(
             id=f"{at}{i:015x}",
             benchmark="letters",
             instance_id=f"i{i}",
             model=model,
-            run=str(by_model[model].relative_to(store.folder)),
+            run=stored_folder(runs[model]).relative_to(store.folder).as_posix(),
             completion_sha256=completion_digest(_text(at, i)),
             probability=1.0,
         )
         for at, model in enumerate(MODELS)
         for i in range(len(COMPLETIONS))
     )
-    pairs = [
-        (one.id, other.id)
-        for one in items
-        for other in items
-        if one.instance_id == other.instance_id and one.id < other.id
-    ]
+    both = zip(items[: len(COMPLETIONS)], items[len(COMPLETIONS) :], strict=True)
+    pairs = [tuple(one.id for one in pair) for pair in both]
     shown = pairs if form is InstrumentForm.PREFERENCE else [(one.id,) for one in items]
     cases = tuple(Assignment(number=n, kind=CaseKind.SHARED, items=one) for n, one in enumerate(shown, 1))
     asks_harm = form is not InstrumentForm.PREFERENCE

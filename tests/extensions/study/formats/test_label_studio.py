@@ -133,6 +133,10 @@ MISTAKES = (
         add(result("marks_completion", "labels", ["error"], start=0, end=4, text="Never")),
         "the marked passage `Never` is not at its place in the text.",
     ),
+    (
+        add(result("marks_completion", "labels", ["error"], start="0", end=4)),
+        "a marked passage has no `start` and `end`.",
+    ),
     (other_person, "task 101: 2 people annotated it, but its ratings are of rater_1."),
     (other_digest, "task 101: `1` is not a case of rater_1 with these texts."),
     (other_rater, "holds tasks of several studies or raters."),

@@ -131,25 +131,6 @@ def test_numbers_renew_themselves_and_the_focus_stays(
 
 
 @pytest.mark.long
-def test_a_study_is_planned_and_closed_without_scripts(browser: Browser, addresses: tuple[str, str]) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(addresses[1])
-    page.get_by_label("Token").fill(addresses[1].partition("#t=")[2])
-    page.get_by_role("button", name="Sign in").click()
-    fill_plan(page, addresses[0])
-    page.get_by_role("button", name="Start the study").first.click()
-    assert page.url.startswith(f"{addresses[0]}/studies/second_look")
-    page.get_by_role("link", name="Bo Brown").click()
-    page.get_by_role("button", name="Make a link").click()
-    assert (
-        page.get_by_role("textbox", name="Link").input_value().startswith(f"{addresses[0]}/rate/second_look/login#t=")
-    )
-    assert not page.get_by_role("button", name="Copy the link").is_visible(), "it needs a script"
-    context.close()
-
-
-@pytest.mark.long
 def test_results_and_card_fit_on_paper(browser: Browser, addresses: tuple[str, str], site: StudySite) -> None:
     rate(site, "rater_2", 4)
     watched = signed_in(browser, addresses)

@@ -211,9 +211,3 @@ def test_what_is_wrong_is_named_with_a_fix(store: Store, options: dict[str, Any]
         planned(store, **options)
     assert all(one in str(raised.value) for one in problems)
     assert str(raised.value).endswith("Nothing was saved.")
-
-
-def test_everything_that_is_wrong_is_named_at_once(store: Store) -> None:
-    with pytest.raises(UserError) as raised:
-        planned(store, name="A b", n_raters=1, benchmarks=("aci_benc",), models=("zzz",), instrument="rubrik")
-    assert len(str(raised.value).splitlines()) == 6

@@ -412,12 +412,12 @@ def parse_answer(text: str, question: InstrumentCriterion) -> int | None:
 
 
 class GivenAnswer(NamedTuple):
-    """What a file holds about a question."""
+    """Content of a file about a question."""
 
     answer: str
     """The answer; empty if there is none."""
     reason: str
-    """Why it cannot be judged; may be empty."""
+    """Reason why it cannot be judged; may be empty."""
     place: str
     """Place of the answer, for messages."""
     place_of_reason: str
