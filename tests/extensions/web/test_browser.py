@@ -208,6 +208,8 @@ def test_every_link_in_a_file_leads_to_a_file_and_nothing_is_inline(files: Expor
             wrong.append(f"{name}: a form needs a server")
     assert not wrong, "\n".join(wrong)
     assert "medhelm serve" in (folder / NOT_EXPORTED).read_text(encoding="utf-8")
+    with_address = [path for path in folder.rglob("*.*") if b"127.0.0.1:9/v1" in path.read_bytes()]
+    assert with_address == [], "no file has the address of a model's server"
 
 
 # --- in a browser -----------------------------------------------------------------------------------------------------

@@ -74,6 +74,15 @@ def test_hostile_texts_and_a_case_that_is_gone(tmp_path: Path) -> None:
     assert client.get("/benchmarks/none/errors").status_code == 404
 
 
+def test_a_case_says_what_is_unusual_about_a_completion(client: TestClient) -> None:
+    for show, words in (
+        ("unreadable", "No answer can be read from it."),
+        ("injection", "Signs of a prompt injection aimed at judges: verdict."),
+    ):
+        case = client.get(f"/api/benchmarks/toy/cases?show={show}").json()["cases"][0]
+        assert words in client.get(f"/benchmarks/toy/cases/{case['key']}").text
+
+
 def test_of_texts_that_are_not_shown_there_are_numbers_only(store: Path) -> None:
     client = make_client(store, with_text=False)
     page = client.get("/benchmarks/toy/errors").text
