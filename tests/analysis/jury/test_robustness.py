@@ -64,8 +64,9 @@ def test_the_shift_is_the_mean_of_paired_differences_by_judge_and_criterion() ->
         by_instance = difference.mean(axis=(0, 2))
         reach = 2.02 * by_instance.std(ddof=1) / np.sqrt(40)
         assert shift.shift.high - shift.shift.low == pytest.approx(2 * reach, rel=0.1)
-    scores, clusters = [(own.mean(axis=3) - 1) / 4 for own in (changed, plain)], np.tile(np.arange(40), 2)
-    tests = [paired_difference(*(own[:, place].ravel() for own in scores), clusters) for place in range(2)]
+    after, before = ((own.mean(axis=3) - 1) / 4 for own in (changed, plain))
+    clusters = np.tile(np.arange(40), 2)
+    tests = [paired_difference(after[:, j].ravel(), before[:, j].ravel(), clusters) for j in range(2)]
     expected = holm([present(test).p_value for test in tests])
     assert [shift.p_adjusted for shift in found.shifts] == pytest.approx(expected)
 
