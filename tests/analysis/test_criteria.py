@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medhelm.analysis.comparison.significance import holm
 from medhelm.analysis.criteria import CriterionMean, compare_criteria, criterion_means
 from medhelm.analysis.leaderboard.cells import Cell, Column, GradedCriterion
 from medhelm.analysis.leaderboard.lowest_grades import count_below_floor, with_floors_as_worst
@@ -67,6 +68,8 @@ def test_a_model_that_is_accurate_and_unsafe_is_shown_as_that() -> None:
     cells = [cell(model, dict(zip(names, drawn(rng, 60, own), strict=True))) for model, own in means.items()]
     accuracy, harm = compare_criteria(cells, [COLUMN], "bold", "careful")
     assert (accuracy.direction, harm.direction) == (1, -1)
+    tests = [accuracy.difference.p_value, harm.difference.p_value]
+    assert [accuracy.p_adjusted, harm.p_adjusted] == holm(tests).tolist() != tests
     for one, name in ((accuracy, names[0]), (harm, names[1])):
         own = [each.criteria[name].mean() for each in cells]
         assert one.means == pytest.approx(tuple(own))

@@ -12,6 +12,7 @@ from bench.studies.clinicians import PAIR_JURIES, has_finding, scored_models
 from medhelm.analysis.agreement.calibrated_pairs import CalibratedPairs, ScoredModel, calibrated_pairs
 from medhelm.analysis.agreement.calibration import RatingDesign, prediction_powered
 from medhelm.analysis.agreement.clinician_means import CalibratedPair
+from medhelm.analysis.comparison.significance import holm
 from medhelm.analysis.means import Floats
 from tests.support.values import present
 
@@ -29,7 +30,9 @@ def compared(found: Sequence[ScoredModel]) -> CalibratedPairs:
 
 def test_where_the_same_instances_are_rated_the_difference_of_ratings_is_predicted_from_that_of_scores() -> None:
     first, second, _ = found = scored_models("good", True, 30, 0.0, 0)
-    pair = compared(found).overall[0]
+    every = compared(found).overall
+    pair, p_values = every[0], [present(one.p_value) for one in every]
+    assert [one.p_holm for one in every] == holm(p_values).tolist() != p_values
     one = prediction_powered(
         first.scores - second.scores,
         present(first.ratings) - present(second.ratings),

@@ -36,6 +36,20 @@ def test_complete_tables_have_the_usual_icc(n: int, raters: int) -> None:
     assert (one.n, one.n_raters) == (n, raters)
 
 
+def test_the_interval_is_a_jackknife_on_fishers_scale() -> None:
+    table = rated(np.ones((15, 3)), 0.5, np.random.default_rng(15), False)
+
+    def scaled(ratings: Floats) -> float:
+        r = present(icc(ratings, "3,1").value)
+        return math.log((1 + 2 * r) / (1 - r))
+
+    without = np.array([scaled(np.delete(table, row, axis=0)) for row in range(15)])
+    reach = t_quantile(0.975, 14) * math.sqrt(14 * without.var())
+    ends = np.exp(scaled(table) + np.array([-reach, reach]))
+    found = one_rater_agreement(table)
+    assert [found.low, found.high] == pytest.approx(((ends - 1) / (ends + 2)).tolist())
+
+
 def test_variances_are_those_of_the_least_squares_fit() -> None:
     """Henderson's method 3 with dense matrices: sums of squares of two regressions, and traces."""
     source = np.random.default_rng(3)

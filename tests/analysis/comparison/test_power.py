@@ -156,6 +156,9 @@ def test_an_outlook_without_noise_or_with_a_single_benchmark() -> None:
     assert (found.power, found.times_instances, found.benchmarks_needed) == (1.0, 0.0, None)
     # Six benchmarks at least can be significant, and then only if all six differ in one direction.
     assert USUAL.fewest == 6
+    few, enough = (estimate_power(0.5, 0.01, None, USUAL, clusters=clusters) for clusters in (5, 6))
+    assert (few.power, few.detectable) == (0.0, None)
+    assert present(enough.power) > 0.99
     least = estimate_power(0.9, 0.01, 0.001, USUAL, n_benchmarks=4)
     assert (least.benchmarks_needed_low, least.benchmarks_needed) == (7, 7)
 

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from medhelm.analysis.comparison.paired_differences import paired_difference
+from medhelm.analysis.comparison.significance import holm
 from medhelm.analysis.jury.cells import ALL_JUDGES, JudgmentCells, collect_judgments
 from medhelm.analysis.jury.robustness import ChangedJudgments, JudgeRobustness, judge_robustness
 from tests.support.juries import judged_run
+from tests.support.values import present
 
 JUDGES = ("fair", "fond")
 
@@ -61,6 +64,11 @@ def test_the_shift_is_the_mean_of_paired_differences_by_judge_and_criterion() ->
         by_instance = difference.mean(axis=(0, 2))
         reach = 2.02 * by_instance.std(ddof=1) / np.sqrt(40)
         assert shift.shift.high - shift.shift.low == pytest.approx(2 * reach, rel=0.1)
+    after, before = ((own.mean(axis=3) - 1) / 4 for own in (changed, plain))
+    clusters = np.tile(np.arange(40), 2)
+    tests = [paired_difference(after[:, j].ravel(), before[:, j].ravel(), clusters) for j in range(2)]
+    expected = holm([present(test).p_value for test in tests])
+    assert [shift.p_adjusted for shift in found.shifts] == pytest.approx(expected)
 
 
 def test_a_change_that_changes_no_completion_is_not_measured() -> None:

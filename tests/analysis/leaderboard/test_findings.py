@@ -209,6 +209,12 @@ def test_a_benchmark_that_only_baselines_have_is_named() -> None:
     )
 
 
+def test_a_benchmark_without_any_value_is_named() -> None:
+    failed = [replace(cell(model, "b", [0.0]), value=None, scores=np.array([np.nan])) for model in "xy"]
+    said = warnings([cell("x", "a", GOOD), cell("y", "a", BAD), *failed])
+    assert "No model has a value on b, which is not counted." in said
+
+
 def test_benchmarks_go_by_their_titles() -> None:
     """The ids of these benchmarks would not be found in a sentence."""
     columns = [replace(column, benchmark=f"id_{column.benchmark}", title=column.title.upper()) for column in COLUMNS]
