@@ -203,7 +203,7 @@ async def test_one_who_is_told_to_wait_for_too_long_fails_at_once() -> None:
 
 
 def simulated(error_of: Callable[[float, float], ProviderError | None]) -> float:
-    """Send 2,000 requests of 0.2 s in simulated time; return the seconds that they took.
+    """Send 5,000 requests of 0.2 s in simulated time; return the seconds that they took.
 
     `error_of`: random number and time -> error of a request, None for a completion.
     """
@@ -214,7 +214,7 @@ def simulated(error_of: Callable[[float, float], ProviderError | None]) -> float
         return after(0.01, refusal)(_) if refusal else after(0.2)(_)
 
     async def main() -> float:
-        client, numbers = make_client(random=rng.random, start=16, maximum=128), iter(range(2_000))
+        client, numbers = make_client(random=rng.random, start=16, maximum=128), iter(range(5_000))
         service = Scripted(answer)
 
         async def worker() -> None:
