@@ -19,7 +19,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import availability, open_dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Instance
-from medhelm.extensions.variants.expand import perturbation_variant
+from medhelm.extensions.variants.listing import perturbation_variant
 from medhelm.extensions.variants.perturbations import perturbations
 from medhelm.scoring.metrics import METRIC_NAMES
 

@@ -34,7 +34,7 @@ OTHERS = ("csv.gz", "ratings", "benchmark.yaml", "run.json", "inspect .eval", "i
 
 def seeds(folder: Path) -> dict[str, bytes]:
     """Return a whole file of each kind."""
-    from medhelm.benchmarks.data.sample_files import WRITERS
+    from medhelm.benchmarks.data.sample_rows import WRITERS
     from medhelm.domain import Source
 
     rows: list[dict[str, object]] = [
@@ -69,7 +69,7 @@ def readers(folder: Path) -> Mapping[str, Callable[[bytes], object]]:
     from medhelm.benchmarks.data.readers import READERS
     from medhelm.domain import Source
     from medhelm.extensions.exchange.inspect.logs import read_inspect_log
-    from medhelm.extensions.exchange.lm_eval import read_lm_eval_samples
+    from medhelm.extensions.exchange.logs import read_lm_eval_samples
     from medhelm.io.spreadsheets import read_spreadsheet
     from medhelm.scoring.metrics import METRIC_NAMES
     from medhelm.storage.store import read_run

@@ -15,7 +15,7 @@ from time import process_time
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.extensions.variants.expand import perturbation_variant
+from medhelm.extensions.variants.listing import perturbation_variant
 from medhelm.extensions.variants.perturbations import perturbations
 from medhelm.extensions.variants.types import Perturbation
 from medhelm.scoring.metrics import METRIC_NAMES

@@ -75,7 +75,7 @@ ALLOWED = {
     ("docs/reference/store.md", "sitting"),
     ("docs/explanation/jury.md", "suspicions"),  # a column of `records.parquet`
     ("docs/reference/store.md", "suspicions"),
-    ("src/medhelm/storage/export_tables.py", "suspicions"),
+    ("src/medhelm/results/export.py", "suspicions"),
     ("docs/how-to/inspect.md", "cancelled"),  # a status of Inspect's
     ("docs/reference/benchmarks.md", "summarise"),  # a description that is part of a benchmark's digest
 }

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.copied_definition import benchmark_like
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.definition import read_definition
+from medhelm.benchmarks.new_benchmark import benchmark_like
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark
 from medhelm.scoring.metrics import METRIC_NAMES

@@ -221,6 +221,6 @@ def test_a_disk_that_fills_up_leaves_nothing_half_written(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_text", full)
-    monkeypatch.setattr("medhelm.benchmarks.data.sample_files.write_text", full)
+    monkeypatch.setattr("medhelm.benchmarks.data.sample_rows.write_text", full)
     assert_refused(medhelm(*OUTPUTS[name]), "No space left on device. Free some space, or name another folder.", code=4)
     assert [path for path in place.rglob("*") if path.is_file()] == []

@@ -43,7 +43,7 @@ from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.models.providers.errors import classify_error, parse_error
 from medhelm.models.providers.openai import SERVICE
 from medhelm.results.leaderboard import leaderboard
-from medhelm.results.runs.cases import find_instance
+from medhelm.results.runs.answers import find_instance
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import read_columns
 from medhelm.storage.store import open_store

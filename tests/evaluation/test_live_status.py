@@ -12,7 +12,7 @@ import pytest
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Price
-from medhelm.evaluation import live_status
+from medhelm.evaluation import runner
 from medhelm.evaluation.python_api import evaluate
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -28,8 +28,8 @@ N, ANSWERED = 40, 12
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_status, "INTERVAL_S", 0.01)
-    monkeypatch.setattr(live_status, "LARGEST_SHARE", 1.0)
+    monkeypatch.setattr(runner, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(runner, "LARGEST_SHARE", 1.0)
 
 
 @pytest.fixture
@@ -119,6 +119,6 @@ def test_only_an_end_by_the_budget_leaves_a_record_and_what_is_resumed_leaves_no
     assert done.stopped == "budget"
     assert (left.is_alive, left.status.state, left.status.reason) == (False, "ended", "budget")
     assert left.status.command == ("run", "toy")
-    monkeypatch.setattr(live_status, "INTERVAL_S", 60.0)  # a quick evaluation writes nothing
+    monkeypatch.setattr(runner, "INTERVAL_S", 60.0)  # a quick evaluation writes nothing
     evaluate([benchmark_], [mock(server)], store=store)
     assert list((store / "running").iterdir()) == []

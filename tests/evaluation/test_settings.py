@@ -10,7 +10,7 @@ import pytest
 
 from medhelm.domain import Jury, Model, Shard
 from medhelm.domain.option_fields import option_of
-from medhelm.domain.variant import setting_in_words
+from medhelm.domain.run import setting_in_words
 from medhelm.evaluation.settings import MEASUREMENT, Settings, stored_settings
 from medhelm.evaluation.stored_settings import repeating_words, settings_of
 

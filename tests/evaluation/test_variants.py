@@ -37,7 +37,7 @@ SHOUTED = Perturbation(name="shouted", title="Shouted", description="Capitals.",
 def known_perturbations(monkeypatch: pytest.MonkeyPatch) -> None:
     """One perturbation whose effect is known."""
     monkeypatch.setattr(perturbations, "perturbations", lambda: {"shouted": SHOUTED})
-    monkeypatch.setattr("medhelm.extensions.variants.expand.perturbations", lambda: {"shouted": SHOUTED})
+    monkeypatch.setattr("medhelm.extensions.variants.listing.perturbations", lambda: {"shouted": SHOUTED})
 
 
 def model_of(server: Server) -> str:

@@ -12,7 +12,7 @@ import pytest
 from xlsxwriter import Workbook
 
 from medhelm.benchmarks.data.readers import READERS
-from medhelm.benchmarks.data.sample_files import write_docx, write_xlsx
+from medhelm.benchmarks.data.sample_rows import write_docx, write_xlsx
 from medhelm.domain import Source
 from medhelm.errors import DataError
 from medhelm.io.office import NO_VALUE, fullest_sheet, parse_xml, sheet_remarks

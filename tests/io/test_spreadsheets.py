@@ -216,11 +216,11 @@ GUARDED = {
     "extensions/study/formats/redcap.py",
     "results/formats/rating_workbook.py",
     "results/formats/tables.py",
-    "storage/export_tables.py",
+    "results/export.py",
     "storage/ratings.py",
 }
 """Modules that write cells with texts of models or users."""
-INVENTED = {"benchmarks/new_benchmark.py", "benchmarks/data/sample_files.py"}
+INVENTED = {"benchmarks/new_benchmark.py", "benchmarks/data/sample_rows.py"}
 """Modules that write our own invented rows as data of a benchmark, which is read back as it is."""
 
 

@@ -17,8 +17,8 @@ from medhelm.errors import ConfigError, StoreError, UserError
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
 from medhelm.results.comparison import compare_all_models
 from medhelm.results.leaderboard import leaderboard
+from medhelm.results.options import suite_sort_key
 from medhelm.results.runs.cells import UNKNOWN
-from medhelm.results.suites import suite_sort_key
 from medhelm.storage.damage import DamagedRunWarning, no_damaged_runs
 from tests.support.cli import Medhelm, assert_refused
 from tests.support.remarks import texts

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from medhelm.io.parquet import connect
 from medhelm.io.spreadsheets import FORMULA
-from medhelm.storage import export_tables as tables
-from medhelm.storage.export_tables import RecordSource, write_joined, write_rows
+from medhelm.results import export as tables
+from medhelm.results.export import RecordSource, write_joined, write_rows
 
 COLUMNS = {"name": "VARCHAR", "score": "DOUBLE", "n": "BIGINT", "counts": "BOOLEAN"}
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)

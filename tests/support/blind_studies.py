@@ -26,9 +26,8 @@ from medhelm.domain import (
     Reference,
     Usage,
 )
-from medhelm.extensions.study.files import Event, EventKind, append_event, digest_of, read_study, write_study
 from medhelm.extensions.study.instruments import HARM, read_instrument
-from medhelm.extensions.study.journal import record
+from medhelm.extensions.study.journal import Event, EventKind, append_event, digest_of, read_study, record, write_study
 from medhelm.extensions.study.texts import case_texts, completion_digest
 from medhelm.extensions.study.types import (
     Assignment,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Completion, Criterion, Instance, Message, Prompt, Reference
-from medhelm.extensions.study.files import write_study
 from medhelm.extensions.study.instruments import read_instrument, with_digest
+from medhelm.extensions.study.journal import write_study
 from medhelm.extensions.study.texts import completion_digest
 from medhelm.extensions.study.types import (
     Assignment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medhelm.domain import Instance, Reference
-from medhelm.extensions.variants.expand import changed_instance
+from medhelm.extensions.variants.listing import changed_instance
 from medhelm.extensions.variants.perturbations import perturbations
 from tests.support.benchmarks.library import benchmark
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from medhelm.extensions.study import texts
-from medhelm.extensions.study.files import write_study
 from medhelm.extensions.study.instruments import criteria_of
-from medhelm.extensions.study.journal import cases_of, record
+from medhelm.extensions.study.journal import cases_of, record, write_study
 from medhelm.extensions.study.types import (
     Assignment,
     CaseKind,

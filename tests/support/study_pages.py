@@ -10,8 +10,7 @@ from starlette.testclient import TestClient
 
 from medhelm.extensions.study.access import Role, new_link
 from medhelm.extensions.study.app import PAGES
-from medhelm.extensions.study.files import read_study
-from medhelm.extensions.study.journal import cases_of, record
+from medhelm.extensions.study.journal import cases_of, read_study, record
 from medhelm.extensions.study.texts import case_texts
 from medhelm.extensions.study.types import CaseRating, Study
 from medhelm.extensions.web.app import create_app

@@ -176,7 +176,7 @@ def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str, m
 
 def _new_like(shared: Shared, name: str, out: Path, model: str) -> int:
     """Create a benchmark like another one, and print what to do next."""
-    from medhelm.benchmarks.copied_definition import benchmark_like
+    from medhelm.benchmarks.new_benchmark import benchmark_like
 
     found = load(shared, [model])
     if len(found) != 1:

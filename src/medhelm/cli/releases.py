@@ -22,10 +22,9 @@ from medhelm.results.options import BoardOptions, DocumentOptions
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule
-    from medhelm.io.ssh_signatures import Signer
-    from medhelm.results.export import ExportResult
+    from medhelm.results.export import ExportResult, Format
     from medhelm.results.runs.slices import SliceSource
-    from medhelm.storage.export_tables import Format
+    from medhelm.storage.releases import Signer
 
 
 # --- release, diff and verify -----------------------------------------------------------------------------------------

@@ -499,7 +499,7 @@ def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule:
       medhelm show pubmed_qa 21645374
       medhelm show pubmed_qa 21645374 --model openai/gpt-4o
     """
-    from medhelm.results.runs.cases import case_to_text, find_instance
+    from medhelm.results.runs.answers import case_to_text, find_instance
 
     case = find_instance(shared.all_stores, benchmark, instance, wanted)
     print_either(shared.json, case, case_to_text(case, rule))

@@ -13,7 +13,7 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Instance, Model, Prompt, Request
 from medhelm.domain.completion import REASONING_TOKENS, UNSAMPLED
-from medhelm.domain.variant import REPEAT, run_name
+from medhelm.domain.run import REPEAT, run_name
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, stored_settings
 from medhelm.models.prompt_caching import CachePrices, cache_prices, order_by_shared_prefix
 

@@ -45,8 +45,8 @@ from medhelm.domain import (
 )
 from medhelm.domain.benchmark import is_rubric_file
 from medhelm.domain.completion import strip_reasoning
+from medhelm.domain.run import JUDGE_SAMPLE, JUDGED, VARIANT, Variant
 from medhelm.domain.text import listed
-from medhelm.domain.variant import JUDGE_SAMPLE, JUDGED, VARIANT, Variant
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.recorder import NullListener, RunRecorder
@@ -105,7 +105,7 @@ def plan_rejudging(
     benchmarks: Sequence[Benchmark], change: JuryChange, setup: EvaluationSetup, models: Collection[str] = ()
 ) -> CostPlan:
     """Return what `rejudge` would send and cost with the same arguments. Raises: as it does."""
-    from medhelm.evaluation.judge_plan import plan_judging  # lazy: most commands send
+    from medhelm.evaluation.plan import plan_judging  # lazy: most commands send
 
     place = open_store(setup.store)
     chosen, change = _chosen(place, benchmarks, change, models)

@@ -13,8 +13,8 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Score
 from medhelm.domain.benchmark import is_rubric_file
+from medhelm.domain.run import SETTING, setting_in_words
 from medhelm.domain.text import metric_title
-from medhelm.domain.variant import SETTING, setting_in_words
 from medhelm.errors import ErrorCollector, MissingError, UserError
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, RUBRIC_FILE, Settings

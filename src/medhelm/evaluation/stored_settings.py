@@ -9,7 +9,7 @@ from pathlib import Path
 from medhelm.domain import STANDARD, Jury, Model, Run
 from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.option_fields import option, words
-from medhelm.domain.variant import REPEAT
+from medhelm.domain.run import REPEAT
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import MEASUREMENT, RUBRIC_FILE, VARIANTS, Settings, parse_names, parse_rubric
 

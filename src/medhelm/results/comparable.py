@@ -17,8 +17,8 @@ from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import UNSAMPLED
 from medhelm.domain.option_fields import words
 from medhelm.domain.result import LeftOut, Remark, Remedy
+from medhelm.domain.run import asked_in_words
 from medhelm.domain.text import listed, plural
-from medhelm.domain.variant import asked_in_words
 from medhelm.evaluation.settings import RUBRIC_FILE, Settings
 from medhelm.evaluation.stored_settings import JuryOptions, jury_options, repeating_words, settings_of
 from medhelm.models.model_names import plain_name

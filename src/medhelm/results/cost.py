@@ -34,10 +34,9 @@ from medhelm.results.formats.fields import fields_table, plain_json, select
 from medhelm.results.formats.frontier import STEP_FIELDS, frontier_as_json
 from medhelm.results.formats.tables import Value, decimal, render, tabulate
 from medhelm.results.leaderboard import leaderboard
-from medhelm.results.options import EVERY_RUN, Pricing, RunFilter
+from medhelm.results.options import EVERY_RUN, Pricing, RunFilter, resolve_suite, suite_sort_key
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import Spending, UsageItem, is_local, read_spending
-from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.budget_ledger import Balance, Ledger
 from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.store import Store, create, open_store

@@ -32,7 +32,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.results.comparable import BASELINE, Conditions, ConditionsComparison, Content, Difference, conditions_of
 from medhelm.results.formats.gate import CRITERION
-from medhelm.results.options import BoardOptions
+from medhelm.results.options import BoardOptions, suite_sort_key
 from medhelm.results.releases import (
     InstanceScores,
     ReleaseScoring,
@@ -44,7 +44,6 @@ from medhelm.results.releases import (
 from medhelm.results.runs.criteria import changes_by_criterion
 from medhelm.results.runs.selection import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
-from medhelm.results.suites import suite_sort_key
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.ratings import ratings_names
 from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names

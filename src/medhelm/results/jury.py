@@ -66,11 +66,10 @@ from medhelm.results.formats.tables import (
     score_decimals,
     with_minus,
 )
-from medhelm.results.options import USUAL, BoardOptions, read_pricing
+from medhelm.results.options import USUAL, BoardOptions, read_pricing, suite_sort_key
 from medhelm.results.runs.remarks import cached_completions_text, injection_effects, injection_remarks
 from medhelm.results.runs.selection import load_filtered, without_address
 from medhelm.results.spending import repriced
-from medhelm.results.suites import suite_sort_key
 from medhelm.storage.damage import intact_runs, leave_out
 from medhelm.storage.judgments import mean_grades, read_judgments
 from medhelm.storage.run_scores import RunScores

@@ -31,6 +31,8 @@ from medhelm.results.options import (
     by_keywords,
     folders_of,
     read_pricing,
+    resolve_suite,
+    suite_sort_key,
 )
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.results.runs.criteria import with_criteria
@@ -49,7 +51,6 @@ from medhelm.results.runs.remarks import (
 )
 from medhelm.results.runs.selection import load_filtered, names_in, with_names
 from medhelm.results.spending import repriced
-from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.damage import intact_runs, leave_out
 from medhelm.storage.ratings import ratings_names
 from medhelm.storage.run_scores import RunScores, read_all

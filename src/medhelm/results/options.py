@@ -1,19 +1,23 @@
 """The options of commands and functions that read a store: its runs, their prices, and the ranking of models.
 
 Light: the command line makes its options of these fields, and shell completion reads them at every press of a key.
+
+Suites of a store: their benchmarks and weights, and the order in which benchmarks are listed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
-from functools import wraps
+from functools import cache, wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, get_args
 
+from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import RULES, Benchmark, Model, Price, Rule, Tier
+from medhelm.domain.benchmark import Suite, SuiteEntry
 from medhelm.domain.option_fields import option, option_of, options_in
 from medhelm.domain.ranking import RankingOptions
 from medhelm.domain.text import AnyPath, AnyPaths, as_names, as_paths, listed, shortened
@@ -22,6 +26,7 @@ from medhelm.models.prices import price_of
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.significance import Adjustment
+    from medhelm.analysis.leaderboard.cells import Column
     from medhelm.domain.run import RunOnDisk
     from medhelm.models.price_book import PriceBook
 
@@ -379,3 +384,34 @@ def model_finder(find: Callable[[Sequence[str]], Sequence[Model]]) -> ModelFinde
             return None
 
     return find_model
+
+
+# --- suites -----------------------------------------------------------------------------------------------------------
+
+
+def resolve_suite(suite: str, columns: Iterable[Column] = (), folders: Sequence[Path] = ()) -> Suite:
+    """Return a suite by name or file.
+
+    Parameters: columns, benchmarks with results, which belong to their categories; folders, folders with further
+    benchmarks. A file may name these and all known benchmarks, with or without results.
+    Raises: UserError and ConfigError as `find_suite`.
+    """
+    others = [
+        SuiteEntry(name=c.benchmark, title=c.title, category=c.category, subcategory=c.subcategory) for c in columns
+    ]
+    if Path(suite).is_file():
+        from medhelm.benchmarks.catalog import all_names  # lazy: few suites are files
+
+        others += [SuiteEntry(name=name, title=name, category="", subcategory="") for name in all_names(folders)]
+    return find_suite(suite, others)
+
+
+def suite_sort_key(benchmark: str) -> tuple[int, str]:
+    """Return a sort key: benchmarks of the suite in its order, then all others by name."""
+    places = _places_in_suite()
+    return places.get(benchmark, len(places)), benchmark
+
+
+@cache
+def _places_in_suite() -> dict[str, int]:
+    return {entry.name: place for place, entry in enumerate(load_suite())}

@@ -15,7 +15,7 @@ import pyarrow.ipc
 import pytest
 
 from bench.tools.mutation import mutated
-from medhelm.benchmarks.data.sample_files import WRITERS
+from medhelm.benchmarks.data.sample_rows import WRITERS
 from medhelm.domain import Source
 from medhelm.errors import DataError, MissingError
 from medhelm.io.rows import Row

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.benchmarks.data.readers import READERS
-from medhelm.benchmarks.data.sample_files import WRITERS, write_files
+from medhelm.benchmarks.data.sample_rows import WRITERS, write_files
 from medhelm.domain import Benchmark, Source
 from medhelm.errors import DataError, UserError
 from medhelm.io.rows import Row

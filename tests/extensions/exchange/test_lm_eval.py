@@ -13,7 +13,7 @@ import pytest
 from medhelm.domain import Message, Reference
 from medhelm.errors import DataError
 from medhelm.extensions.exchange.importer import ImportedRun
-from medhelm.extensions.exchange.lm_eval import read_lm_eval_samples
+from medhelm.extensions.exchange.logs import read_lm_eval_samples
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "lm_eval"
 CHAT = FIXTURES / "org__invented-model"

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Completion, Criterion, Instance
-from medhelm.extensions.pairwise.files import comparison_file, purge_comparisons, read_comparisons
-from medhelm.extensions.pairwise.prompts import PREFERRED, pair_prompt, read_verdict
-from medhelm.extensions.pairwise.results import section
+from medhelm.extensions.pairwise.files import comparison_file, purge_comparisons, read_comparisons, section
+from medhelm.extensions.pairwise.judging import PREFERRED, pair_prompt, read_verdict
 from medhelm.results.formats.sections import section_in_markdown
 from medhelm.results.options import BoardOptions
 from medhelm.storage.store import open_store

@@ -15,7 +15,7 @@ from medhelm.analysis.comparison.power import detectable_effects
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.planned_cost import CompletionUse
 from medhelm.benchmarks.suites import load_suite
-from medhelm.extensions.paper import appendix, contents
+from medhelm.extensions.paper import contents
 from medhelm.extensions.paper.contents import PaperTable, write
 from medhelm.extensions.paper.write import ReportRequest, gather_inputs
 from medhelm.results.leaderboard_view import as_json
@@ -59,7 +59,7 @@ def test_table_3_of_the_paper_comes_out_to_its_printed_digits() -> None:
 def test_table_subcategories_holds_the_means_of_the_boards_subcategories() -> None:
     board = published()
     models = {model["model"]: model["subcategories"] for model in as_json(board)["models"]}
-    rows = rows_of(appendix.table_subcategories(board, appendix.taxonomy_titles()))
+    rows = rows_of(contents.table_subcategories(board, contents.taxonomy_titles()))
     assert len(rows) == 22 * 9
     for row in rows:
         assert number(row["value"]) == models[row["model"]][row["subcategory"]]["value"]
@@ -70,7 +70,7 @@ def test_table_subcategories_holds_the_means_of_the_boards_subcategories() -> No
 def test_table_c3_lists_the_35_benchmarks_with_access_source_and_instances() -> None:
     board = published()
     suite = [entry.name for entry in load_suite() if entry.in_paper]
-    rows = rows_of(appendix.table_c3(board, suite, appendix.taxonomy_titles()))
+    rows = rows_of(contents.table_c3(board, suite, contents.taxonomy_titles()))
     assert [row["benchmark"] for row in rows] == suite
     assert Counter(row["access"] for row in rows) == {"public": 14, "gated": 7, "private": 14}
     assert Counter(row["source"] for row in rows) == {"existing": 17, "reformulated": 5, "new": 13}
@@ -79,7 +79,7 @@ def test_table_c3_lists_the_35_benchmarks_with_access_source_and_instances() -> 
 def test_table_e4_holds_both_rules() -> None:
     board = toy_board(3, 2, n=20)
     effects = detectable_effects([cell for row in board.rows for cell in row.cells.values()], board.columns)
-    first = rows_of(appendix.table_e4(effects, board))[0]
+    first = rows_of(contents.table_e4(effects, board))[0]
     # By hand: 2.8 standard errors of the paired difference, mean over the three pairs.
     scores = [row.cells[board.columns[0].benchmark].scores for row in board.rows]
     by_hand = [2.8 * np.std(a - b) / np.sqrt(20) for i, a in enumerate(scores) for b in scores[i + 1 :]]  # type: ignore[operator]
@@ -108,9 +108,9 @@ def all_tables(board: Leaderboard) -> list[PaperTable]:
     return [
         contents.table_1(board),
         contents.table_3(toy_costs(board), board),
-        appendix.table_c3(board, (), appendix.taxonomy_titles()),
-        appendix.table_subcategories(board, appendix.taxonomy_titles()),
-        appendix.table_e4(effects, board),
+        contents.table_c3(board, (), contents.taxonomy_titles()),
+        contents.table_subcategories(board, contents.taxonomy_titles()),
+        contents.table_e4(effects, board),
     ]
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.extensions.paper import figures
-from medhelm.extensions.paper.appendix import taxonomy_titles
-from medhelm.extensions.paper.contents import ModelCost
+from medhelm.extensions.paper.contents import ModelCost, taxonomy_titles
 from medhelm.extensions.paper.figures import BETTER, TIED, WORSE, PaperFigure, score_cell
 from medhelm.extensions.paper.write import (
     FIGURES,

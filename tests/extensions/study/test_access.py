@@ -27,7 +27,7 @@ from medhelm.extensions.study.access import (
     state_of_link,
     token_in,
 )
-from medhelm.extensions.study.files import EventKind, events, study_folder
+from medhelm.extensions.study.journal import EventKind, events, study_folder
 from medhelm.storage.store import Store
 from tests.support.rated_studies import make_study, new_store
 

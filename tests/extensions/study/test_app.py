@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from medhelm.extensions.study.access import Role, device_link, new_link, person_with, revoke
 from medhelm.extensions.study.app import PAGES
-from medhelm.extensions.study.files import EventKind, events
+from medhelm.extensions.study.journal import EventKind, events
 from medhelm.extensions.study.types import Rater
 from medhelm.extensions.web.app import create_app
 from medhelm.extensions.web.security import Security

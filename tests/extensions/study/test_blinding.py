@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 from medhelm.extensions.study import rate_pages
 from medhelm.extensions.study.access import new_link
 from medhelm.extensions.study.app import PAGES
-from medhelm.extensions.study.files import rows_of
+from medhelm.extensions.study.journal import rows_of
 from medhelm.extensions.study.rate_pages import RaterWork
 from medhelm.extensions.study.types import Study
 from medhelm.extensions.web.app import create_app

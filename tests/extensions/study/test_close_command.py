@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.extensions.study.access import new_link
-from medhelm.extensions.study.files import rater_file, read_study
-from medhelm.extensions.study.journal import cases_of, criteria_of_case, record
+from medhelm.extensions.study.journal import cases_of, criteria_of_case, rater_file, read_study, record
 from medhelm.extensions.study.outcome import outcome_of
 from medhelm.extensions.study.types import CaseRating, Study
 from medhelm.extensions.vault.commands import decrypt_store, encrypt_store

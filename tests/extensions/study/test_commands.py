@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.extensions.study.files import read_study, studies
 from medhelm.extensions.study.instruments import instrument_names
-from medhelm.extensions.study.journal import record
+from medhelm.extensions.study.journal import read_study, record, studies
 from medhelm.extensions.study.types import CaseRating
 from medhelm.storage.store import Store
 from tests.support.cli import Medhelm, assert_refused, succeeded

@@ -18,28 +18,26 @@ import pytest
 
 from medhelm.errors import StoreError, StoreFullError, UserError
 from medhelm.extensions.study import journal
-from medhelm.extensions.study.files import (
+from medhelm.extensions.study.instruments import criteria_of
+from medhelm.extensions.study.journal import (
     Event,
     EventKind,
+    all_rows,
     append_event,
+    cases_of,
     events,
+    is_complete,
     locked,
     now,
+    problems_of,
     rater_file,
+    ratings_of,
     read_study,
+    record,
     rows_of,
     studies,
     study_folder,
     write_study,
-)
-from medhelm.extensions.study.instruments import criteria_of
-from medhelm.extensions.study.journal import (
-    all_rows,
-    cases_of,
-    is_complete,
-    problems_of,
-    ratings_of,
-    record,
 )
 from medhelm.extensions.study.progress import others_after
 from medhelm.extensions.study.types import (
@@ -307,7 +305,7 @@ def test_others_are_turned_round_where_they_saw_the_pair_on_other_sides(tmp_path
 KILLED_EVERYWHERE = """
 import io, os, signal, sys
 from pathlib import Path
-from medhelm.extensions.study.files import read_study, rows_of
+from medhelm.extensions.study.journal import read_study, rows_of
 from medhelm.extensions.study.journal import record
 from medhelm.extensions.study.types import CaseRating
 from medhelm.storage.store import open_store

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.extensions.study.access import LinkRefusedError, Role, person_with, sign_in
-from medhelm.extensions.study.files import EventKind, events
+from medhelm.extensions.study.journal import EventKind, events
 from medhelm.storage.store import Store
 from tests.support.cli import Medhelm, assert_refused, succeeded
 from tests.support.rated_studies import make_study, new_store

@@ -10,7 +10,7 @@ from scipy import stats
 
 from medhelm.analysis.agreement.coefficients import Level
 from medhelm.analysis.comparison.preferences import preferences
-from medhelm.extensions.study.measures import (
+from medhelm.extensions.study.progress import (
     LEAST_OF_A_THIRD,
     LEAST_TIMES,
     criterion_agreement,

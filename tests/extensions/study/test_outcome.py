@@ -13,19 +13,28 @@ import pytest
 
 from medhelm.errors import StoreFullError, UserError
 from medhelm.extensions.study import outcome
-from medhelm.extensions.study.decisions import PURGED_REASON, purge_studies, send_to_adjudication, withdraw
-from medhelm.extensions.study.files import (
+from medhelm.extensions.study.journal import (
     Event,
     EventKind,
     append_event,
+    cases_of,
     events,
     now,
     rater_file,
+    ratings_of,
     read_study,
+    record,
     write_study,
 )
-from medhelm.extensions.study.journal import cases_of, ratings_of, record
-from medhelm.extensions.study.outcome import POINTS, close_study, outcome_of
+from medhelm.extensions.study.outcome import (
+    POINTS,
+    PURGED_REASON,
+    close_study,
+    outcome_of,
+    purge_studies,
+    send_to_adjudication,
+    withdraw,
+)
 from medhelm.extensions.study.progress import StudyState, progress
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,

@@ -12,10 +12,8 @@ import pytest
 from medhelm.errors import UserError
 from medhelm.extensions.study import journal, texts
 from medhelm.extensions.study import progress as progress_module
-from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
-from medhelm.extensions.study.files import Event, EventKind, append_event, events, now, rater_file
-from medhelm.extensions.study.journal import cases_of, record
-from medhelm.extensions.study.outcome import close_study
+from medhelm.extensions.study.journal import Event, EventKind, append_event, cases_of, events, now, rater_file, record
+from medhelm.extensions.study.outcome import close_study, reassign, send_to_adjudication, withdraw
 from medhelm.extensions.study.progress import CaseState, RaterProgress, StudyState, progress
 from medhelm.extensions.study.types import Assignment, CaseKind, CaseRating, InstrumentForm, RatingSource, Study
 from medhelm.storage.store import Store

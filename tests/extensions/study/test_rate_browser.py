@@ -12,8 +12,7 @@ import pytest
 
 from medhelm.extensions.study.access import Role, new_link, revoke
 from medhelm.extensions.study.app import PAGES
-from medhelm.extensions.study.files import read_study, rows_of
-from medhelm.extensions.study.journal import ratings_of
+from medhelm.extensions.study.journal import ratings_of, read_study, rows_of
 from medhelm.extensions.study.types import CaseRating, MarkedPassage, MarkKind
 from medhelm.extensions.web.site import Site
 from medhelm.storage.store import Store

@@ -11,8 +11,16 @@ from starlette.testclient import TestClient
 
 from medhelm.extensions.study.access import new_link
 from medhelm.extensions.study.app import PAGES
-from medhelm.extensions.study.files import Event, EventKind, append_event, append_row, read_study, replace_plan, rows_of
-from medhelm.extensions.study.journal import ratings_of
+from medhelm.extensions.study.journal import (
+    Event,
+    EventKind,
+    append_event,
+    append_row,
+    ratings_of,
+    read_study,
+    replace_plan,
+    rows_of,
+)
 from medhelm.extensions.study.rate_pages import RaterWork, time_words
 from medhelm.extensions.study.types import CaseKind, CaseRating, RatingRow
 from medhelm.extensions.web.app import create_app

@@ -25,8 +25,7 @@ import numpy as np
 import pytest
 from xlsxwriter import Workbook
 
-from medhelm.extensions.study.files import read_study
-from medhelm.extensions.study.journal import cases_of, ratings_of
+from medhelm.extensions.study.journal import cases_of, ratings_of, read_study
 from medhelm.extensions.study.types import Study
 from medhelm.io.office import read_sheets
 from medhelm.storage.store import Store, open_store

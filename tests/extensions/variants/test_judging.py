@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from medhelm.domain.variant import JUDGED
+from medhelm.domain.run import JUDGED
 from medhelm.extensions.variants.judge_robustness import section
 from medhelm.extensions.variants.judging import CHANGES, has_same_words, in_markdown, in_plain_text, padded
 from medhelm.results.formats.sections import section_in_markdown

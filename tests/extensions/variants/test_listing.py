@@ -10,7 +10,7 @@ import pytest
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings
-from medhelm.extensions.variants.expand import expand
+from medhelm.extensions.variants.listing import expand
 from medhelm.extensions.variants.perturbations import perturbations
 from medhelm.extensions.variants.validity import validity
 from tests.support.benchmarks.choice import make_benchmark

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medhelm.extensions.variants.positions import Ordering, position_bias
+from medhelm.extensions.variants.robustness import Ordering, position_bias
 
 OPTIONS = ["a", "b", "c", "d"]
 
@@ -30,7 +30,7 @@ def _questions(rng: np.random.Generator, n: int, share_first: float, *, knows: f
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Permute and draw less often."""
-    monkeypatch.setattr("medhelm.extensions.variants.positions.PERMUTATIONS", 99)
+    monkeypatch.setattr("medhelm.extensions.variants.robustness.PERMUTATIONS", 99)
     monkeypatch.setattr("medhelm.analysis.means.DRAWS", 50)
 
 

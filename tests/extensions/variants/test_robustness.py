@@ -87,7 +87,7 @@ WITHHELD = Perturbation(name="withheld", title="", description="", expectation="
 @pytest.fixture(autouse=True)
 def known_perturbations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use these perturbations alone."""
-    for module in ("medhelm.extensions.variants.expand", perturbations.__name__):
+    for module in ("medhelm.extensions.variants.listing", perturbations.__name__):
         monkeypatch.setattr(f"{module}.perturbations", lambda: {**KNOWN, "withheld": WITHHELD})
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from medhelm.extensions.vault.cipher import CIPHER
 from medhelm.extensions.vault.duckdb_files import SharedFile
-from medhelm.extensions.vault.keys import DecryptionError, new_key
+from medhelm.extensions.vault.files import DecryptionError, new_key
 from medhelm.io import files
 from medhelm.io.files import key_of, open_file, read_confidential, reason, temporary_file
 from medhelm.io.folders import temporary_folder, write_confidential

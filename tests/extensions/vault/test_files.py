@@ -10,8 +10,15 @@ from typing import IO
 import pytest
 
 from medhelm.extensions.vault import files
-from medhelm.extensions.vault.files import CHUNK, encrypted_scratch, open_encrypted, plain_size
-from medhelm.extensions.vault.keys import DecryptionError, StoreKey, new_key
+from medhelm.extensions.vault.files import (
+    CHUNK,
+    DecryptionError,
+    StoreKey,
+    encrypted_scratch,
+    new_key,
+    open_encrypted,
+    plain_size,
+)
 from medhelm.io.files import is_encrypted
 
 KEY = new_key()

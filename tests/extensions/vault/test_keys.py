@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import MedHelmError, MissingError, StoreError
-from medhelm.extensions.vault.keys import (
+from medhelm.extensions.vault.files import (
     DecryptionError,
     fingerprint,
     new_key,

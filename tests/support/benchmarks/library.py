@@ -9,7 +9,7 @@ from pathlib import Path
 
 import medhelm
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.benchmarks.data.sample_files import write_files
+from medhelm.benchmarks.data.sample_rows import write_files
 from medhelm.benchmarks.data.sampling import SampleOptions
 from medhelm.benchmarks.definition import read_definition
 from medhelm.benchmarks.hooks import load_hook

@@ -50,8 +50,8 @@ from medhelm.domain import (
     Source,
     Tier,
 )
+from medhelm.domain.run import VARIANT, Variant
 from medhelm.domain.text import plural
-from medhelm.domain.variant import VARIANT, Variant
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from medhelm.io.files import temporary_file
 from medhelm.io.rows import RowError

@@ -132,16 +132,16 @@ def _latest(shared: Shared, benchmark: Benchmark) -> PairwiseComparison:
 
 
 def _print_comparison(comparison: PairwiseComparison, format_: str) -> None:
-    from medhelm.extensions.pairwise import results
+    from medhelm.extensions.pairwise import files
     from medhelm.results.runs.selection import renamed, short_names
 
-    found = results.summarize(comparison)
+    found = files.summarize(comparison)
     if format_ == "json":
-        print_json(results.as_json(found))
+        print_json(files.as_json(found))
         return
     found = renamed(found, short_names([*comparison.runs, *(judge.judge for judge in comparison.judges)]))
     if format_ in ("table", "md"):
-        click.echo(as_shown(" ".join(results.verdict(found)), format_) + "\n")
-    click.echo(results.to_text(found, format_), nl=format_ in ("table", "md"))
-    notes = results.NOTES if format_ in ("table", "md") else ()
-    print_remarks([*results.remarks(found), *notes], format_)
+        click.echo(as_shown(" ".join(files.verdict(found)), format_) + "\n")
+    click.echo(files.to_text(found, format_), nl=format_ in ("table", "md"))
+    notes = files.NOTES if format_ in ("table", "md") else ()
+    print_remarks([*files.remarks(found), *notes], format_)

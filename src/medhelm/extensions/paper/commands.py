@@ -183,7 +183,7 @@ def filter_references(
     from medhelm.cli.progress import progress_bar
     from medhelm.evaluation.session import EvaluationSetup
     from medhelm.extensions.paper.reference_filter import report as filter_report
-    from medhelm.extensions.paper.reference_filter.scores import filter_references as mark_and_compare
+    from medhelm.extensions.paper.reference_filter.marking import filter_references as mark_and_compare
 
     benchmarks, found, left_out = _find_benchmarks_and_judges(shared, names, judges)
     for reason in left_out:
@@ -209,8 +209,7 @@ def _find_benchmarks_and_judges(
     shared: Shared, names: Sequence[str], judges: Sequence[str]
 ) -> tuple[list[Benchmark], Sequence[Model], list[str]]:
     """Return benchmarks, judges, and the reasons why benchmarks are skipped. Raises: UserError with all problems."""
-    from medhelm.extensions.paper.reference_filter.marking import PAPER_JUDGE
-    from medhelm.extensions.paper.reference_filter.scores import filterable
+    from medhelm.extensions.paper.reference_filter.marking import PAPER_JUDGE, filterable
 
     judges = [PAPER_JUDGE if name == "paper" else name for name in judges]
     errors = ErrorCollector()

@@ -23,13 +23,6 @@ from medhelm.domain.benchmark import Suite, group_by
 from medhelm.domain.result import Remark
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.extensions.paper import contents, figures
-from medhelm.extensions.paper.appendix import (
-    table_c3,
-    table_e4,
-    table_head_to_head,
-    table_subcategories,
-    taxonomy_titles,
-)
 from medhelm.extensions.paper.contents import (
     ENDINGS,
     TABLE_FORMATS,
@@ -37,11 +30,16 @@ from medhelm.extensions.paper.contents import (
     PaperTable,
     intervals_in_words,
     markdown,
+    table_c3,
+    table_e4,
+    table_head_to_head,
+    table_subcategories,
+    taxonomy_titles,
     write,
 )
 from medhelm.extensions.paper.figures import FlaggedScores, PaperFigure
+from medhelm.extensions.paper.reference_filter.marking import split_score
 from medhelm.extensions.paper.reference_filter.report import read_marks
-from medhelm.extensions.paper.reference_filter.scores import split_score
 from medhelm.io.folders import REPORT_MANIFEST, check_report, write_report
 from medhelm.results.agreement import BASELINES
 from medhelm.results.card_view import render_html

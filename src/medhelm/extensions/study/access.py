@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.extensions.study.files import EventKind, check_rater, is_rater_id, locked, note, read_study, study_folder
+from medhelm.extensions.study.journal import EventKind, check_rater, is_rater_id, locked, note, read_study, study_folder
 from medhelm.io.line_files import read_lines, replace_lines
 from medhelm.storage.json_form import JsonForm, Nested, key_map
 from medhelm.storage.store import Store

@@ -18,11 +18,10 @@ from medhelm.cli.printing import print_json, print_remarks, warn
 from medhelm.domain.text import plural
 from medhelm.extensions.study import views
 from medhelm.extensions.study.access import LINK_DAYS, MOST_DAYS, Role, moment_text, new_link, revoke
-from medhelm.extensions.study.decisions import reassign, withdraw
-from medhelm.extensions.study.files import events, read_study, studies, study_folder, write_study
 from medhelm.extensions.study.formats.exchange import export_study, import_files
 from medhelm.extensions.study.instruments import instrument_names, read_instrument
-from medhelm.extensions.study.outcome import close_study, final_deviations
+from medhelm.extensions.study.journal import events, read_study, studies, study_folder, write_study
+from medhelm.extensions.study.outcome import close_study, final_deviations, reassign, withdraw
 from medhelm.extensions.study.plans.planning import PlanOptions, plan_study
 from medhelm.extensions.study.progress import StudyState, progress
 from medhelm.extensions.study.texts import titles_of

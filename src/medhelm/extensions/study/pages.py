@@ -14,11 +14,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.study.access import NewLink, Person, Role, is_blocked, person_with
-from medhelm.extensions.study.files import PLAN, EventKind, note, read_study, study_folder
+from medhelm.extensions.study.journal import PLAN, EventKind, note, read_study, study_folder
 from medhelm.extensions.study.types import Study
 from medhelm.io.http.mounted_pages import SiteServer, read_form, visitor_of
 from medhelm.io.http.pages import PageNotFound
-from medhelm.results.formats.templating import page_templates
+from medhelm.results.formats.markdown import page_templates
 from medhelm.storage.store import Store, open_store
 
 PACKAGE = "medhelm.extensions.study"

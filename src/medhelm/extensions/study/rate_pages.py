@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, UserError
 from medhelm.extensions.study import journal, progress, rating_form
-from medhelm.extensions.study.files import Event, EventKind, events, locked, rows_of
+from medhelm.extensions.study.journal import Event, EventKind, events, locked, rows_of
 from medhelm.extensions.study.pages import RATE, form_of, person_of, render, store_of, study_of, wants_json
 from medhelm.extensions.study.rating_form import CaseQuestion
 from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts, definitions_of

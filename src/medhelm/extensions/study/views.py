@@ -12,12 +12,11 @@ from medhelm.analysis.agreement.clinician_means import ClinicianMean
 from medhelm.analysis.comparison.preferences import PreferenceResult, WinShare
 from medhelm.domain.text import group_title, listed, plural
 from medhelm.extensions.study.instruments import HARM
-from medhelm.extensions.study.measures import CriterionAgreement
 from medhelm.extensions.study.outcome import HarmCounts, StudyOutcome
+from medhelm.extensions.study.plans.design import common_scale
 from medhelm.extensions.study.plans.identification import FINDING_FORM, Finding, FindingKind
 from medhelm.extensions.study.plans.planning import PlannedStudy, RaterWorkload
-from medhelm.extensions.study.plans.precision import common_scale
-from medhelm.extensions.study.progress import RaterProgress, StudyProgress, form_of
+from medhelm.extensions.study.progress import CriterionAgreement, RaterProgress, StudyProgress, form_of
 from medhelm.extensions.study.types import Instrument, InstrumentForm, Study
 from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table, select
 from medhelm.results.formats.tables import HasInterval, decimal, percent

@@ -17,8 +17,8 @@ from medhelm.domain import Floor, Instance, Reference, Run, Tier
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.completion import strip_reasoning
 from medhelm.domain.result import HALF
+from medhelm.domain.run import REPEAT
 from medhelm.domain.token_logprobs import unpack
-from medhelm.domain.variant import REPEAT
 from medhelm.errors import DataError, NotComputed
 from medhelm.extensions.variants.repeats import UNREADABLE
 from medhelm.results.comparable import store_label

@@ -129,7 +129,7 @@ def check(shared: Shared, /, benchmark: str, settings: Settings, format_: str) -
       medhelm variants check med_qa --data DIR --perturb typos,units
     """
     from medhelm.evaluation.session import open_selected
-    from medhelm.extensions.variants.expand import ALL
+    from medhelm.extensions.variants.listing import ALL
     from medhelm.extensions.variants.perturbations import GROUPS
     from medhelm.extensions.variants.validity import VALIDITY_FIELDS, validity
 

@@ -22,8 +22,8 @@ from medhelm.analysis.jury.robustness import (
 from medhelm.cli.printing import as_shown, print_json, print_remarks
 from medhelm.domain import Rule, Run
 from medhelm.domain.benchmark import group_by
+from medhelm.domain.run import JUDGED, Variant
 from medhelm.domain.text import listed
-from medhelm.domain.variant import JUDGED, Variant
 from medhelm.errors import UserError
 from medhelm.extensions.variants.judging import CHANGES, measuring_variants, repeat_of
 from medhelm.results.formats.fields import Field, estimate_json, fields_json, fields_table, table_of
@@ -37,9 +37,8 @@ from medhelm.results.formats.tables import (
     with_minus,
 )
 from medhelm.results.jury import SEED, judgment_cells, needed_judges, read_judged_run, select_judged
-from medhelm.results.options import BoardOptions
+from medhelm.results.options import BoardOptions, suite_sort_key
 from medhelm.results.runs.selection import renamed, short_names
-from medhelm.results.suites import suite_sort_key
 from medhelm.storage.damage import intact_runs
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store

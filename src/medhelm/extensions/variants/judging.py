@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 
 from medhelm.domain import Benchmark, Instance, Run
-from medhelm.domain.variant import JUDGE_SAMPLE, JUDGED, VARIANT, Variant
+from medhelm.domain.run import JUDGE_SAMPLE, JUDGED, VARIANT, Variant
 from medhelm.errors import ErrorCollector, UserError, suggestion
 from medhelm.evaluation.stored_settings import JuryChange
 from medhelm.extensions.variants.types import NamedChange

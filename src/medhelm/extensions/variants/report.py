@@ -13,12 +13,13 @@ from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError
 from medhelm.extensions.variants.asked_runs import RunFamily, find_families
-from medhelm.extensions.variants.positions import PositionResult, position_result
 from medhelm.extensions.variants.repeats import PassRate
 from medhelm.extensions.variants.robustness import (
     PerturbationResult,
+    PositionResult,
     RepeatedResult,
     perturbation_results,
+    position_result,
     repeated_result,
 )
 from medhelm.extensions.variants.sensitivity import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from medhelm.domain import Benchmark, Instance
-from medhelm.domain.variant import Expectation
+from medhelm.domain.run import Expectation
 
 REACTIONS: Mapping[str, str] = {
     "invariant": "same answer",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.extensions.variants.expand import changed_instance
+from medhelm.extensions.variants.listing import changed_instance
 from medhelm.extensions.variants.perturbations import find_perturbation, perturbations
 from medhelm.extensions.variants.types import Perturbation
 from medhelm.results.formats.fields import Field

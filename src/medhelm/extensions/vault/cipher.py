@@ -1,7 +1,7 @@
 """The cipher of encrypted stores: their folders in this process, and how the files in them are opened.
 
 `store.json` of an encrypted store has layout version 2, which older versions of medhelm refuse, and a section
-`encryption` with the wrapped key (see `extensions.vault.keys`) and the state of its files.
+`encryption` with the wrapped key (see `extensions.vault.files`) and the state of its files.
 """
 
 from __future__ import annotations
@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal
 
 from medhelm.errors import StoreError, UserError
-from medhelm.extensions.vault.files import encrypted_scratch, open_encrypted
-from medhelm.extensions.vault.keys import StoreKey, new_key, new_section, open_section, read_user_keys
+from medhelm.extensions.vault.files import (
+    StoreKey,
+    encrypted_scratch,
+    new_key,
+    new_section,
+    open_encrypted,
+    open_section,
+    read_user_keys,
+)
 from medhelm.io import files
 from medhelm.io.files import KEY_VARIABLE, Cipher
 from medhelm.io.folders import PREFIX

@@ -18,10 +18,9 @@ import click
 from medhelm.cli.global_options import Shared, shared_options
 from medhelm.cli.printing import print_json
 from medhelm.errors import StoreError, UserError
-from medhelm.extensions.vault import keys
+from medhelm.extensions.vault import files
 from medhelm.extensions.vault.cipher import CIPHER, SECTION, STATE, refuse_key_inside, role_of
-from medhelm.extensions.vault.files import open_encrypted
-from medhelm.extensions.vault.keys import DecryptionError, StoreKey
+from medhelm.extensions.vault.files import DecryptionError, StoreKey, open_encrypted
 from medhelm.io.files import error_class, file_mode, is_encrypted, make_shared_folder, store_error
 from medhelm.io.folders import atomic_file, write_file
 from medhelm.models.cache import (
@@ -153,7 +152,7 @@ def encrypt_store(folder: Path, environment: Mapping[str, str], *, new_key: bool
     `new_key`: only wrap the key of an encrypted store with the first of the user's keys.
     Raises: MissingError without a key; StoreError for a wrong key, or if the store is in use; UserError.
     """
-    user_keys = keys.read_user_keys(environment)
+    user_keys = files.read_user_keys(environment)
     refuse_key_inside(folder, environment)
     is_new = not (folder / "store.json").exists()
     if is_new:
@@ -162,14 +161,14 @@ def encrypt_store(folder: Path, environment: Mapping[str, str], *, new_key: bool
     if new_key:
         if section is None:
             raise UserError(f"{folder} is not encrypted; `medhelm encrypt` without --new-key does that.")
-        changed = keys.wrap_again(section, user_keys)
+        changed = files.wrap_again(section, user_keys)
         with _disk_errors(folder):
             _write_section(folder, {**section, **changed})
         return ConvertedStore(state="encrypted", changed=True, fingerprint=changed["wrapped_by"])
     if section is None:
         repair(find_store(folder))
-        section = keys.new_section(user_keys[0])
-    key = keys.open_section(section, user_keys)
+        section = files.new_section(user_keys[0])
+    key = files.open_section(section, user_keys)
     unchanged = ConvertedStore(state="encrypted", changed=False, fingerprint=section["wrapped_by"])
     if section.get(STATE) == "complete":
         return replace(unchanged, changed=is_new)
@@ -190,7 +189,7 @@ def decrypt_store(folder: Path, environment: Mapping[str, str]) -> ConvertedStor
     section = _read_section(folder)
     if section is None:
         return ConvertedStore(state="plain", changed=False, fingerprint="")
-    key = keys.open_section(section, keys.read_user_keys(environment))
+    key = files.open_section(section, files.read_user_keys(environment))
     store = Store(folder)
     with _locked_store(store), _disk_errors(folder):
         _check_files(store, key)

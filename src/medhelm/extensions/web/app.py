@@ -62,14 +62,13 @@ from medhelm.io.http.mounted_pages import (
     static_file,
 )
 from medhelm.io.http.pages import BadParameter, Download, Page, check_query, url_key
-from medhelm.results.formats.markdown import with_code
+from medhelm.results.formats.markdown import page_templates, with_code
 from medhelm.results.formats.tables import (
     money,
     p_text,
     signed,
     with_minus,
 )
-from medhelm.results.formats.templating import page_templates
 
 # --- templating -------------------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from medhelm.results.leaderboard import (
     read_inputs,
     renamed_inputs,
 )
-from medhelm.results.options import EVERY_RUN, BoardOptions, CalibrationOptions, RunFilter
+from medhelm.results.options import EVERY_RUN, BoardOptions, CalibrationOptions, RunFilter, resolve_suite
 from medhelm.results.published.boards import (
     board_of_own_and_published,
     common_benchmarks,
@@ -45,7 +45,6 @@ from medhelm.results.published.boards import (
 from medhelm.results.releases import KnownRelease, find_releases, released_models
 from medhelm.results.runs.selection import ADDRESS, load_filtered, short_names, with_names, without_address
 from medhelm.results.runs.stored_ratings import is_ratings_file
-from medhelm.results.suites import resolve_suite
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.damage import damaged_records, runs_left_out
 from medhelm.storage.ratings import CARD

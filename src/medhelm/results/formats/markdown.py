@@ -3,6 +3,8 @@
 Only the elements of this module are written. HTML in the text is shown as text, links are not links, and images are not
 loaded. All text is escaped when the parts are joined. No word gets lost: if Markdown would leave something out, such as
 the last cell of a row that is too long, the whole text is shown as it is.
+
+Templates of the pages of an extension: everything is escaped, and every unknown name is an error.
 """
 
 from __future__ import annotations
@@ -11,11 +13,16 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markupsafe import Markup
+
+from medhelm import __version__
+from medhelm.domain.text import duration, listed, plural
+from medhelm.results.formats.tables import MISSING, decimal, percent, printable, significant, with_minus
 
 MOST_CHARACTERS = 100_000
 """Longest text that is rendered; a longer one is shown as it is. The worst text of this length takes about a second."""
@@ -229,3 +236,31 @@ def _address(link: Token, shown: str) -> list[str]:
     is_new = address.startswith(("http://", "https://")) and address != shown
     parts = [*([address] if is_new else []), *([title] if title else [])]
     return [f" ({', '.join(parts)})" if shown else ", ".join(parts)] if parts else []
+
+
+# --- templating -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def page_templates(package: str) -> Environment:
+    """Return the templates in a package, with the filters that all pages share."""
+    made = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(
+        decimal=lambda value, places=3: MISSING if value is None else with_minus(decimal(value, places) or MISSING),
+        duration=lambda seconds: MISSING if seconds is None else duration(seconds),
+        listed=listed,
+        percent=percent,
+        plural=plural,
+        printable=printable,
+        rendered=rendered,
+        significant=significant,
+    )
+    made.globals.update(version=__version__, missing=MISSING)
+    return made

@@ -40,9 +40,8 @@ from medhelm.results.leaderboard import (
     renamed_inputs,
     suite_of,
 )
-from medhelm.results.options import USUAL, BoardOptions
+from medhelm.results.options import USUAL, BoardOptions, resolve_suite
 from medhelm.results.runs.remarks import unfinished_remarks
-from medhelm.results.suites import resolve_suite
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 
 # --- data -------------------------------------------------------------------------------------------------------------

@@ -14,10 +14,9 @@ from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
 from medhelm.models.cache_reader import CacheReader
 from medhelm.results.comparable import select_runs
-from medhelm.results.options import RunFilter
+from medhelm.results.options import RunFilter, suite_sort_key
 from medhelm.results.runs.selection import filter_runs, match_name
 from medhelm.results.runs.view import run_cost
-from medhelm.results.suites import suite_sort_key
 from medhelm.storage.releases import read_release, release_names
 from medhelm.storage.run_folders import read_removals, read_run_folders
 from medhelm.storage.store import Store, open_store

@@ -15,7 +15,7 @@ import pytest
 from medhelm.errors import DataError
 from medhelm.extensions.exchange.importer import ImportedRun
 from medhelm.extensions.exchange.inspect.logs import read_inspect_log
-from medhelm.extensions.exchange.lm_eval import read_lm_eval_samples
+from medhelm.extensions.exchange.logs import read_lm_eval_samples
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 

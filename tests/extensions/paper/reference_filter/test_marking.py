@@ -24,13 +24,16 @@ from medhelm.extensions.paper.reference_filter.marking import (
     LOCK,
     PROBLEMS,
     SCHEMA,
+    FilterResult,
     ask_about,
+    filter_references,
+    filterable,
     problem_of,
     prompt_text,
     read_opinion,
+    score_gap,
 )
 from medhelm.extensions.paper.reference_filter.report import ReferenceMarks, read_marks
-from medhelm.extensions.paper.reference_filter.scores import FilterResult, filter_references, filterable, score_gap
 from medhelm.models.catalog import find_models
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.store import create, open_store

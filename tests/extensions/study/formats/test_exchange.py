@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import UserError
-from medhelm.extensions.study.files import Event, EventKind, append_event, events, rows_of, write_study
 from medhelm.extensions.study.formats import exchange
 from medhelm.extensions.study.formats.exchange import (
     FORMATS,
@@ -34,7 +33,16 @@ from medhelm.extensions.study.formats.label_studio import read_label_studio
 from medhelm.extensions.study.formats.redcap import read_redcap
 from medhelm.extensions.study.formats.workbook import read_workbook
 from medhelm.extensions.study.instruments import HARM
-from medhelm.extensions.study.journal import ratings_of, record
+from medhelm.extensions.study.journal import (
+    Event,
+    EventKind,
+    append_event,
+    events,
+    ratings_of,
+    record,
+    rows_of,
+    write_study,
+)
 from medhelm.extensions.study.rating_form import form_values
 from medhelm.extensions.study.types import (
     CaseRating,

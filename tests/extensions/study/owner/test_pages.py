@@ -12,9 +12,8 @@ import pytest
 from xlsxwriter import Workbook
 
 from medhelm.extensions.study.access import Role
-from medhelm.extensions.study.files import EventKind, events, studies
 from medhelm.extensions.study.formats.exchange import export_files
-from medhelm.extensions.study.journal import cases_of, ratings_of
+from medhelm.extensions.study.journal import EventKind, cases_of, events, ratings_of, studies
 from medhelm.extensions.study.plans.planning import PlanOptions
 from medhelm.extensions.study.types import CaseKind
 from medhelm.storage.ratings import stored_ratings

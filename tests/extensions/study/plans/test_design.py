@@ -17,14 +17,12 @@ from medhelm.analysis.means import t_quantile
 from medhelm.extensions.study.plans.design import (
     GAP_OF_REPEATS,
     DesignCase,
-    assign,
-    mark_shared,
-    pair_models,
-)
-from medhelm.extensions.study.plans.precision import (
     Spread,
+    assign,
     cases_for_precision,
     half_width,
+    mark_shared,
+    pair_models,
     spread_of_ratings,
     usual_spread,
 )

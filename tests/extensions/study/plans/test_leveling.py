@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.domain.completion import strip_reasoning
-from medhelm.extensions.study.plans.leveling import leveled
+from medhelm.extensions.study.texts import leveled
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from medhelm.errors import UserError
-from medhelm.extensions.study.files import read_study, write_study
 from medhelm.extensions.study.instruments import HARM
+from medhelm.extensions.study.journal import read_study, write_study
 from medhelm.extensions.study.plans.planning import PlannedStudy, PlanOptions, plan_study
 from medhelm.extensions.study.texts import CaseGoneError, case_texts, completion_of
 from medhelm.extensions.study.types import CaseKind, InstrumentForm, Rater

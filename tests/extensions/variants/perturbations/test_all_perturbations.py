@@ -12,7 +12,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Instance
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Settings
-from medhelm.extensions.variants.expand import changed_instance, expand
+from medhelm.extensions.variants.listing import changed_instance, expand
 from medhelm.extensions.variants.perturbations import GROUPS, perturbations
 from tests.support.benchmarks.library import SHIPPED, benchmark, real, sample_tier
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from medhelm.domain import Instance, Message, Reference
-from medhelm.extensions.variants.expand import perturbation_variant
+from medhelm.extensions.variants.listing import perturbation_variant
 from medhelm.extensions.variants.perturbations import noise, perturbations
 from tests.support.benchmarks.library import benchmark, sample_tier
 from tests.support.perturbed import perturbed, question

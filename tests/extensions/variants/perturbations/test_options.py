@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.benchmarks.prompts import LETTERS, render
 from medhelm.domain import Benchmark, Instance, Reference
-from medhelm.extensions.variants.expand import perturbation_variant
+from medhelm.extensions.variants.listing import perturbation_variant
 from medhelm.extensions.variants.perturbations import GROUPS, perturbations
 from tests.support.benchmarks.library import benchmark, sample_tier
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Taxonomy
 from medhelm.domain.result import Release
-from medhelm.extensions.web.pages.release_charts import MOST_MODELS, is_comparable, spread, trend_chart
+from medhelm.extensions.web.pages.releases import MOST_MODELS, is_comparable, spread, trend_chart
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import find_releases, freeze
 from tests.support.stores import make_store

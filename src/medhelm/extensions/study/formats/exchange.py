@@ -19,8 +19,8 @@ from medhelm.domain import Benchmark
 from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, ErrorCollector, Problem, UserError
 from medhelm.extensions.study import journal
-from medhelm.extensions.study.files import EventKind, digest_of, events, note, rows_of
 from medhelm.extensions.study.instruments import HARM
+from medhelm.extensions.study.journal import EventKind, digest_of, events, note, rows_of
 from medhelm.extensions.study.texts import CaseGoneError, CaseTexts, case_texts, definitions_of
 from medhelm.extensions.study.types import (
     HARM_LIKELIHOOD,

@@ -24,7 +24,7 @@ from medhelm.extensions.study.pages import PACKAGE
 from medhelm.extensions.study.rate_pages import case_values
 from medhelm.extensions.study.rating_form import form_values, rater_forms, read_rating
 from medhelm.extensions.study.types import CaseRating, RatingSource
-from medhelm.results.formats.templating import page_templates
+from medhelm.results.formats.markdown import page_templates
 
 _STYLE, _CASES, _SCRIPT, _DATA = (f"<!-- {name} -->" for name in ("style", "cases", "script", "data"))
 """Places of the template that are filled after it was rendered. No text can hold them: `<` is escaped."""

@@ -28,11 +28,16 @@ from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
 from medhelm.extensions.study import access
 from medhelm.extensions.study.access import NewLink, Person, Role
-from medhelm.extensions.study.decisions import reassign, send_to_adjudication, withdraw
-from medhelm.extensions.study.files import DECISIONS, Event, EventKind, events, note, read_study, studies
 from medhelm.extensions.study.formats.exchange import export_files, import_files
-from medhelm.extensions.study.journal import case_key
-from medhelm.extensions.study.outcome import close_study, final_deviations, outcome_of
+from medhelm.extensions.study.journal import DECISIONS, Event, EventKind, case_key, events, note, read_study, studies
+from medhelm.extensions.study.outcome import (
+    close_study,
+    final_deviations,
+    outcome_of,
+    reassign,
+    send_to_adjudication,
+    withdraw,
+)
 from medhelm.extensions.study.owner import plan, views
 from medhelm.extensions.study.owner.views import Names
 from medhelm.extensions.study.pages import (

@@ -20,8 +20,8 @@ from medhelm.domain import Benchmark, Run
 from medhelm.domain.option_fields import option_of
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.extensions.study.files import RESERVED, write_study
 from medhelm.extensions.study.instruments import RUBRIC, instrument_names, instrument_of, read_instrument
+from medhelm.extensions.study.journal import RESERVED, write_study
 from medhelm.extensions.study.owner.views import Names, finding_rows
 from medhelm.extensions.study.pages import STUDIES, form_of, render, server_of, store_of
 from medhelm.extensions.study.plans.identification import FindingKind

@@ -11,12 +11,18 @@ from medhelm.analysis.agreement.reliability import LEAST_UNITS
 from medhelm.analysis.comparison.preferences import PreferenceResult
 from medhelm.domain import Estimate
 from medhelm.domain.text import duration, listed, plural
-from medhelm.extensions.study.decisions import possible_adjudicators
-from medhelm.extensions.study.files import Event, EventKind
-from medhelm.extensions.study.measures import CriterionAgreement
-from medhelm.extensions.study.outcome import ModelGrade, StudyOutcome
+from medhelm.extensions.study.journal import Event, EventKind
+from medhelm.extensions.study.outcome import ModelGrade, StudyOutcome, possible_adjudicators
 from medhelm.extensions.study.plans.identification import Finding, FindingKind
-from medhelm.extensions.study.progress import CaseState, Disagreement, RaterProgress, StudyProgress, StudyState, form_of
+from medhelm.extensions.study.progress import (
+    CaseState,
+    CriterionAgreement,
+    Disagreement,
+    RaterProgress,
+    StudyProgress,
+    StudyState,
+    form_of,
+)
 from medhelm.extensions.study.types import InstrumentForm, Study
 from medhelm.extensions.study.views import (
     FINDING_TITLES,

@@ -20,17 +20,20 @@ from medhelm.domain.option_fields import check_options, option
 from medhelm.domain.result import Remark
 from medhelm.domain.text import is_benchmark_name, listed, plural
 from medhelm.errors import UserError, suggestion
-from medhelm.extensions.study.files import is_rater_id, studies
 from medhelm.extensions.study.instruments import RUBRIC, instrument_of, read_instrument
-from medhelm.extensions.study.plans.design import DesignCase, assign, mark_shared, pair_models
-from medhelm.extensions.study.plans.identification import Finding, FindingKind, identification_findings
-from medhelm.extensions.study.plans.precision import (
+from medhelm.extensions.study.journal import is_rater_id, studies
+from medhelm.extensions.study.plans.design import (
+    DesignCase,
     Spread,
+    assign,
     cases_for_precision,
     expected_spread,
     half_width,
+    mark_shared,
+    pair_models,
     rater_reach,
 )
+from medhelm.extensions.study.plans.identification import Finding, FindingKind, identification_findings
 from medhelm.extensions.study.texts import case_texts
 from medhelm.extensions.study.types import CaseKind, Instrument, InstrumentForm, Item, Rater, Study, StudyDesign
 from medhelm.results.comparable import BASELINE, default_tier, left_out_remarks, select_runs

@@ -16,8 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from medhelm.domain import Benchmark, Instance
-from medhelm.extensions.variants.perturbations.cases import shown_text
-from medhelm.extensions.variants.perturbations.texts import change_prose, check_texts
+from medhelm.extensions.variants.perturbations.cases import change_prose, check_texts, shown_text
 from medhelm.extensions.variants.types import Perturbation
 
 _LEXICON = """

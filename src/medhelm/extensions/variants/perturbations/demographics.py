@@ -19,6 +19,7 @@ from medhelm.extensions.variants.perturbations.cases import (
     CasePair,
     PatientCase,
     answer_text,
+    changed_texts,
     find_case,
     lexicon,
     may_matter,
@@ -30,7 +31,6 @@ from medhelm.extensions.variants.perturbations.cases import (
     shown_text,
     with_field,
 )
-from medhelm.extensions.variants.perturbations.texts import changed_texts
 from medhelm.extensions.variants.types import Perturbation
 
 NO_OTHER_WORD = "No word may change that does not say the attribute."

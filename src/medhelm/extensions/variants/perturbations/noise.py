@@ -11,7 +11,7 @@ import re
 from functools import cache, lru_cache
 from random import Random
 
-from medhelm.extensions.variants.perturbations.texts import check_texts, in_prose
+from medhelm.extensions.variants.perturbations.cases import check_texts, in_prose
 from medhelm.extensions.variants.types import Perturbation
 
 # --- spelling ---------------------------------------------------------------------------------------------------------

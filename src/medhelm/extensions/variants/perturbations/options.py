@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
 from medhelm.domain import Benchmark, Instance, Reference
-from medhelm.extensions.variants.perturbations.texts import change_texts
+from medhelm.extensions.variants.perturbations.cases import change_texts
 from medhelm.extensions.variants.types import Perturbation
 
 NONE_OF_THE_ABOVE = "None of the above"

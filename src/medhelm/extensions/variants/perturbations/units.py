@@ -12,8 +12,14 @@ from random import Random
 
 from medhelm.domain import Benchmark, Instance
 from medhelm.domain.benchmark import group_by
-from medhelm.extensions.variants.perturbations.cases import answer_text, find_case, only_text, with_field
-from medhelm.extensions.variants.perturbations.texts import changed_texts, in_small_letters
+from medhelm.extensions.variants.perturbations.cases import (
+    answer_text,
+    changed_texts,
+    find_case,
+    in_small_letters,
+    only_text,
+    with_field,
+)
 from medhelm.extensions.variants.types import Perturbation
 
 

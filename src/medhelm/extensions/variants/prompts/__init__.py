@@ -12,7 +12,7 @@ from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Benchmark
-from medhelm.domain.variant import ANSWER_AFTER, Variant
+from medhelm.domain.run import ANSWER_AFTER, Variant
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.settings import Settings
 from medhelm.extensions.variants.prompts.types import FewShot, PromptVariant

@@ -17,14 +17,13 @@ from medhelm.domain.benchmark import Subcategory, group_by
 from medhelm.domain.run import no_answer_text
 from medhelm.domain.text import metric_title
 from medhelm.errors import UserError
-from medhelm.extensions.web.benchmark_charts import benchmark_charts
+from medhelm.extensions.web.benchmark_charts import benchmark_charts, benchmark_slices
 from medhelm.extensions.web.board_charts import ShadedTable, chart_file, chart_links
 from medhelm.extensions.web.marks import column_scale, interval_mark
 from medhelm.extensions.web.page import Heading, PageRequest, missing_page, sorted_table
 from medhelm.extensions.web.pages.data_use import use_of
 from medhelm.extensions.web.pages.leaderboard import Mark, ShownScore, marks_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of, damaged_json
-from medhelm.extensions.web.slices import benchmark_slices
 from medhelm.io.http.pages import Download, Page, PageNotFound, json_download
 from medhelm.results import card_view
 from medhelm.results.card import card_of

@@ -16,11 +16,11 @@ from medhelm.analysis.leaderboard.types import Leaderboard, Row, remark_groups
 from medhelm.analysis.planned_cost import CompletionUse, pooled_use
 from medhelm.domain import Estimate, Run
 from medhelm.evaluation.stored_settings import repeating_words
+from medhelm.extensions.web.benchmark_charts import model_slices
 from medhelm.extensions.web.marks import column_scale, interval_mark
 from medhelm.extensions.web.page import Heading, PageRequest, missing_page, sorted_table
 from medhelm.extensions.web.pages.leaderboard import ShownScore, marks_of
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
-from medhelm.extensions.web.slices import model_slices
 from medhelm.io.http.pages import Page, url_key
 from medhelm.results.formats.drawing import LinearScale
 from medhelm.results.runs.cells import score_details
