@@ -806,7 +806,7 @@ def same_model_remarks(
 ) -> Iterator[Remark]:
     """Yield a remark on how much own results of a published model differ from its published results."""
     by_name = {plain_name(model.model): model for model in load_results().models.values()}
-    theirs = {(cell.model.partition(" [")[0], cell.benchmark): cell for cell in published}
+    theirs = {(cell.model.partition(" [")[0], cell.benchmark): cell.value for cell in published}
     scale = {column.benchmark: column for column in columns}
     for name in dict.fromkeys(cell.model for cell in own):
         mine = [cell for cell in own if cell.model == name and cell.value is not None]
@@ -814,18 +814,18 @@ def same_model_remarks(
         same = next(iter(known)) if len(known) == 1 else None
         if same is None:
             continue
-        gaps = [_score_gap(cell, theirs.get((same.name, cell.benchmark)), scale[cell.benchmark]) for cell in mine]
+        gaps = [
+            scale[benchmark].normalize(value) - scale[benchmark].normalize(other)
+            for benchmark, value in ((cell.benchmark, cell.value) for cell in mine)
+            if value is not None and (other := theirs.get((same.name, benchmark))) is not None
+        ]
+        if not gaps:
+            continue
         text = (
             f"{name} is the model published as {same.name}. On {plural(len(gaps), 'benchmark')} its own results differ "
             f"from the published ones by {fsum(gaps) / len(gaps):+.3f} on average, on a scale of 0 to 1."
         )
         yield Remark("same_model", name, text)
-
-
-def _score_gap(own: Cell, published: Cell | None, column: Column) -> float:
-    if published is None or own.value is None or published.value is None:
-        return 0.0
-    return column.normalize(own.value) - column.normalize(published.value)
 
 
 def _remote_name(run: Run) -> str:
