@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -236,8 +237,17 @@ def _masked(text: str, folder: Path) -> str:
     return rounded(text)
 
 
-@pytest.mark.parametrize("name", STORES)
-@pytest.mark.parametrize("what", COMMANDS)
+IN_SHORT = {"v1": {"leaderboard", "runs", "show"}, "refusing": COMMANDS.keys() - {"export"}, "judged": COMMANDS.keys()}
+"""Store -> what is compared without the long tests."""
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        pytest.param(name, what, marks=[] if what in IN_SHORT[name] else [pytest.mark.long], id=f"{what}-{name}")
+        for what, name in product(COMMANDS, STORES)
+    ],
+)
 def test_commands_print_and_write_what_is_approved(
     what: str, name: str, medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,11 +130,11 @@ def test_reported_codes_are_read(reply: str, codes: set[str]) -> None:
 @table(
     ("reply", "codes"),
     [
-        *((sign * 4_000, set()) for sign in ("a ", "5 ", "5\n", "\n", "no ", "is not ", '{"', "the labels ", "(")),
-        *((sign * 4_000, set()) for sign in ("a ☑, ", "a yes, ", "a > ", "wait, no ", "\nquestion: ", "all but ")),
-        *((sign * 4_000, {"I10"}) for sign in ("I10, ", "I10-")),
-        ("select " + "case\nwhen\n" * 1_000, set()),
-        ("not I10 " * 2_000, set()),
+        *((sign * 1_500, set()) for sign in ("a ", "5 ", "5\n", "\n", "no ", "is not ", '{"', "the labels ", "(")),
+        *((sign * 1_500, set()) for sign in ("a ☑, ", "a yes, ", "a > ", "wait, no ", "\nquestion: ", "all but ")),
+        *((sign * 1_500, {"I10"}) for sign in ("I10, ", "I10-")),
+        ("select " + "case\nwhen\n" * 400, set()),
+        ("not I10 " * 800, set()),
     ],
 )
 def test_long_replies_state_nothing_and_end(reply: str, codes: set[str]) -> None:

@@ -12,7 +12,7 @@ from bench.studies.faults import disk
 @pytest.mark.parametrize(
     ("trials", "commands", "kinds"),
     [
-        pytest.param(22, ["rescore", "benchmarks new"], [], id="errors, kills and signals"),
+        pytest.param(len(disk.FAULTS), ["rescore"], [], id="errors, kills and signals"),
         pytest.param(len(disk.FAULTS) * len(disk.COMMANDS), [], [], id="every command", marks=pytest.mark.long),
         pytest.param(320, ["rescore"], ["EIO"], id="an error at any change", marks=pytest.mark.long),
     ],

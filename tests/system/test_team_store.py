@@ -98,6 +98,7 @@ def test_both_users_run_and_read(team: Path, server: Server) -> None:
     assert all(code == 2 for code, _, _ in stranger), stranger
 
 
+@pytest.mark.long
 def test_files_of_an_earlier_version_are_opened_to_the_group_by_their_owner(team: Path) -> None:
     run = ("run", "medbullets", "--tier", "sample", "--model", "baseline/majority")
     assert as_user(FIRST, team, run)[0][0] == 0

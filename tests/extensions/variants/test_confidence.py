@@ -175,7 +175,7 @@ REMOVED = Perturbation(
 def test_abstentions_are_counted_where_they_are_right_and_where_they_are_not(
     medhelm: Medhelm, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("expand", "perturbations"):
+    for place in ("listing", "perturbations"):
         monkeypatch.setattr(f"medhelm.extensions.variants.{place}.perturbations", lambda: {"removed": REMOVED})
 
     def careful(body: dict[str, Any]) -> Answer:

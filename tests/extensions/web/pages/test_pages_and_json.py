@@ -272,6 +272,7 @@ def test_a_comparison_shows_the_numbers_of_its_json(client: TestClient) -> None:
     assert content["verdict"][0] in page.text
 
 
+@pytest.mark.long
 @two_models
 def test_every_score_leads_to_what_is_behind_it(client: TestClient) -> None:
     """Links of boards, benchmarks, comparisons and models lead to pages that exist, scores to their cases."""
