@@ -640,6 +640,7 @@ def split_reasoning(text: str, tags: Tags = (), *, start_only: bool = False) -> 
     return SplitText("\n".join(thoughts).strip(), re.sub(_WRAPPERS, "", "".join(kept)).lstrip())
 
 
+@lru_cache(maxsize=4)  # several metrics and counters look at a text one after another
 def strip_reasoning(completion: str) -> str:
     """Return a completion without the reasoning that some models write into it (`split_reasoning`).
 
