@@ -14,7 +14,7 @@ import pytest
 
 from medhelm import read_records as read_frame
 from medhelm.domain import RULES, Completion
-from medhelm.results.runs.remarks import counted_runs
+from medhelm.results.runs.counted import counted_runs
 from medhelm.storage.annotations import add_annotation, new_annotation
 from medhelm.storage.privacy import Pseudonyms
 from medhelm.storage.runs import load_runs, read_columns, score_column

@@ -268,7 +268,7 @@ def _print_ranking(
 
 def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> Collection[str]:
     """Print the runs of an evaluation, and its messages; return the remarks that a leaderboard would repeat."""
-    from medhelm.results.runs.remarks import counted_runs
+    from medhelm.results.runs.counted import counted_runs
     from medhelm.results.runs.view import completion_notes, runs_as_json, runs_table
 
     shown: Sequence[Run] = counted_runs(done.runs)

@@ -98,7 +98,8 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
       medhelm runs list --removed
     """
     from medhelm.results.runs import view as runs_report
-    from medhelm.results.runs.remarks import cached_completions_text, counted_on_disk
+    from medhelm.results.runs.counted import counted_on_disk
+    from medhelm.results.runs.remarks import cached_completions_text
     from medhelm.results.runs.stored import stored_runs
 
     found = counted_on_disk(_filter(choices).apply(stored_runs(shared.all_stores, removed=removed)))
@@ -130,7 +131,7 @@ def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
       medhelm runs show 3f2a91
       medhelm runs show pubmed_qa openai/gpt-4o --json
     """
-    from medhelm.results.runs.remarks import counted_on_disk
+    from medhelm.results.runs.counted import counted_on_disk
     from medhelm.results.runs.stored import find_run, is_counted, stored_runs
     from medhelm.results.runs.view import stored_run_as_json, stored_run_to_text
     from medhelm.storage.store import open_store
@@ -168,7 +169,7 @@ def remove(
       medhelm runs remove --model openai/gpt-4o --benchmark pubmed_qa --dry-run
       medhelm runs remove --tier sample --yes
     """
-    from medhelm.results.runs.remarks import counted_on_disk
+    from medhelm.results.runs.counted import counted_on_disk
     from medhelm.results.runs.stored import effect_of
     from medhelm.results.runs.view import effect_as_json
     from medhelm.storage.run_folders import remove_runs
@@ -210,7 +211,7 @@ def restore(shared: Shared, /, names: tuple[str, ...], **choices: Any) -> int:
       medhelm runs restore 20261123T0112 --benchmark pubmed_qa
     """
     from medhelm.results.runs import view as runs_report
-    from medhelm.results.runs.remarks import counted_on_disk
+    from medhelm.results.runs.counted import counted_on_disk
     from medhelm.storage.run_folders import read_removals, restore_runs
     from medhelm.storage.store import open_store
 

@@ -151,6 +151,8 @@ class Request:
     """Start of the fresh run that it belongs to, ISO 8601; empty: a completion of any age will do."""
     logprobs: bool = False
     """True to ask for the log-probabilities of tokens, which some servers give; such requests have other digests."""
+    _hashes: dict[tuple[str, ...], bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Hashes that were computed."""
 
     @property
     def shared_prefix(self) -> str:
@@ -181,6 +183,11 @@ class Request:
 
     def _hash(self, *marks: str) -> bytes:
         """Return the hash of the content, and of these marks."""
+        if (known := self._hashes.get(marks)) is None:
+            known = self._hashes[marks] = self._compute_hash(*marks)
+        return known
+
+    def _compute_hash(self, *marks: str) -> bytes:
         model = self.model
         identity = [
             [model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort],
@@ -633,6 +640,7 @@ def split_reasoning(text: str, tags: Tags = (), *, start_only: bool = False) -> 
     return SplitText("\n".join(thoughts).strip(), re.sub(_WRAPPERS, "", "".join(kept)).lstrip())
 
 
+@lru_cache(maxsize=4)  # several metrics and counters look at a text one after another
 def strip_reasoning(completion: str) -> str:
     """Return a completion without the reasoning that some models write into it (`split_reasoning`).
 

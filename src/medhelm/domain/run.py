@@ -266,7 +266,7 @@ class DeletedInstances:
 class Run(Displayable):
     """One model on one benchmark with fixed settings: numbers only, no text from patients or models."""
 
-    VIEW: ClassVar[str] = "medhelm.results.runs.remarks:RUN_VIEW"
+    VIEW: ClassVar[str] = "medhelm.results.runs.counted:RUN_VIEW"
 
     id: str
     """Digest of benchmark, data, model and settings."""
@@ -328,7 +328,7 @@ class Run(Displayable):
     """Day of arrival, ISO 8601, UTC -> completions; empty if unknown, or computed in this process."""
     estimates: Mapping[Rule, Mapping[str, Estimate]]
     """Rule -> metric -> mean with interval, over the instances that did not fail. What is shown by the corrected rule
-    counts failures that the model caused as the worst answer: see `results.runs.remarks`."""
+    counts failures that the model caused as the worst answer: see `results.runs.counted`."""
     completers: Mapping[str, Estimate] = field(default_factory=dict)
     """Metric -> its mean by the corrected rule without the failures that the model caused, where `estimates` counts
     these as the worst answer; not stored."""
@@ -432,7 +432,7 @@ class Runs(Displayable, list[Run]):
     """Runs of one or more stores: a list that also has the conversions of `Displayable`."""
 
     __slots__ = ()
-    VIEW = "medhelm.results.runs.remarks:RUNS_VIEW"
+    VIEW = "medhelm.results.runs.counted:RUNS_VIEW"
 
 
 # --- run folder -------------------------------------------------------------------------------------------------------

@@ -292,8 +292,7 @@ def majority_baseline(dataset: Dataset) -> ConstantBaseline | None:
     if not metrics:
         return None
     metric = metrics[0]
-    answer = most_frequent_answer(dataset)
-    n = sum(instance.expected == answer for instance in dataset)
+    answer, n = most_frequent_answer(dataset)
     if n < 2:
         return None
     own: dict[Rule, array[float]] = {rule: array("d") for rule in RULES}

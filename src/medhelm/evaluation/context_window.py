@@ -30,7 +30,7 @@ from medhelm.io.plugins import lazy_regex
 from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.model_names import family_of, plain_name
 from medhelm.models.prices import known_window
-from medhelm.models.provider import Provider
+from medhelm.models.provider import Provider, needs_room, with_room
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store
 
@@ -126,32 +126,25 @@ class ContextFitter:
         """
         if provider.local:
             return await self._ask(client, provider, request, benchmark)
-        from medhelm.models.provider import needs_room, with_room  # lazy: baselines do not reason
-
-        roomy = with_room(request)
-        if roomy is None or not self._fits_whole(roomy, benchmark):
-            return await self._ask(client, provider, request, benchmark)
         if request.model.name in self._reasoning and not self._known(request):
-            return await self._ask(client, provider, roomy, benchmark)
+            roomy = self._with_room(request, benchmark)
+            return await self._ask(client, provider, roomy or request, benchmark)
         first = await self._ask(client, provider, request, benchmark)
-        if not needs_room(first.completion, request):
+        if (roomy := self.roomier(request, first.completion, benchmark)) is None:
             return first
         self.say_that_it_reasons(request, roomy)
         return _added(first, await self._ask(client, provider, roomy, benchmark))
 
-    def _fits_whole(self, request: Request, benchmark: Benchmark) -> bool:
-        """Return True if a request is sent with its whole prompt."""
-        fit = self.fit(request, benchmark)
-        return fit.failure is None and not fit.left_out
-
     def roomier(self, request: Request, completion: Completion, benchmark: Benchmark) -> Request | None:
         """Return what `ask` sends next because reasoning used up the limit of a request; None if there is nothing."""
-        from medhelm.models.provider import needs_room, with_room  # lazy, as in `ask`
+        return self._with_room(request, benchmark) if needs_room(completion, request) else None
 
-        roomy = with_room(request)
-        if roomy is None or not needs_room(completion, request) or not self._fits_whole(roomy, benchmark):
+    def _with_room(self, request: Request, benchmark: Benchmark) -> Request | None:
+        """Return a request with the limit of reasoning models, if it needs one and its whole prompt is then sent."""
+        if (roomy := with_room(request)) is None:
             return None
-        return roomy
+        fit = self.fit(roomy, benchmark)
+        return None if fit.failure or fit.left_out else roomy
 
     def say_that_it_reasons(self, request: Request, roomy: Request) -> None:
         """Remember that a model reasons, and say so once."""

@@ -724,10 +724,14 @@ class _Work:
         self.stored_prompts.add(prompts)
         with suppress(TimeoutError):
             await asyncio.wait_for(self.first_run_ended.wait(), STARTUP_S)
-        # Imported late: it imports numpy, which is not needed before the first completions.
-        from medhelm.evaluation.check import store_prompts_and_baseline
 
-        await finish_in_thread(partial(store_prompts_and_baseline, dataset, prompts, baseline))
+        def store_both() -> None:
+            # Imported late and in the thread: it imports numpy, which is not needed before the first completions.
+            from medhelm.evaluation.check import store_prompts_and_baseline
+
+            store_prompts_and_baseline(dataset, prompts, baseline)
+
+        await finish_in_thread(store_both)
 
     # --- the result ---------------------------------------------------------------------------------------------------
 

@@ -249,7 +249,7 @@ def stored_settings(settings: Settings) -> dict[str, Any]:
 class Evaluation(Displayable):
     """The runs of an evaluation, and how it ended."""
 
-    VIEW: ClassVar[str] = "medhelm.results.runs.remarks:EVALUATION_VIEW"
+    VIEW: ClassVar[str] = "medhelm.results.runs.counted:EVALUATION_VIEW"
 
     runs: tuple[Run, ...]
     """One for each model and benchmark, in the order of the arguments."""

@@ -16,15 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import POOL, Jury, Model, Prompt, Request
 from medhelm.domain.jury import AT_LEAST
 from medhelm.domain.text import AnyNames, AnyPath, as_names, as_path, plural
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
-from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool
 from medhelm.models.gateway import Remote, remote_of
 from medhelm.models.keys import key_variable
@@ -430,6 +427,8 @@ def find_jury(
     if file is None:
         return None, []
 
+    from medhelm.models.models_file import judge_names, read_jury_file  # lazy: most runs have no such file
+
     document, content, problems = read_jury_file(file)
     named = judge_names(document)
     judges, wrong = _find_judges(list(named.values()), models_file, environment, note)
@@ -507,86 +506,3 @@ def _too_many(at_least: int | None, n_judges: int) -> str:
     if at_least is None or 1 <= at_least <= n_judges:
         return ""
     return f"an instance cannot need {at_least} of {plural(n_judges, 'judge')}."
-
-
-# --- jury file --------------------------------------------------------------------------------------------------------
-# The jury file, jury.yaml.
-#
-# It lists the `judges`, and how many of them an instance needs (`at_least`). It is read only if the user names it,
-# because prompts and completions are sent to the models in it. The reference implementation's file of judges is read as
-# well: a list of mappings with `name`, `model` and `model_deployment`.
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class JudgeEntry(_Strict):
-    """One judge: the name of a model, or a mapping as the reference implementation writes it."""
-
-    model: str = ""
-    """Name of the model."""
-    model_name: str = ""
-    """The same, in the judges of a custom benchmark there; `name` is the deployment then."""
-    name: str = ""
-    """The reference implementation's name for the judge."""
-    model_deployment: str = ""
-    """The reference implementation's deployment of it."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _normalize(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"model": value}
-        if not isinstance(value, dict):
-            raise ValueError("must be the name of a model, such as openai/gpt-4o.")
-        return value
-
-    @model_validator(mode="after")
-    def _check_one_model(self) -> JudgeEntry:
-        if bool(self.model) == bool(self.model_name):
-            raise ValueError("must name one model under `model`.")
-        return self
-
-    @property
-    def judge(self) -> str:
-        """Name of the model."""
-        return self.model or self.model_name
-
-    @property
-    def remark(self) -> str:
-        """Return a note on what is not used of the entry; "" if all is used."""
-        called, deployment = (self.name, self.model_deployment) if self.model else ("", self.name)
-        said = [f"is called this here, not `{called}`"] if called not in ("", self.judge) else []
-        said += [f"its deployment `{deployment}` there is not used"] if deployment else []
-        return f"judge {self.judge}: {', and '.join(said)}." if said else ""
-
-
-class JuryFile(_Strict):
-    """The whole file."""
-
-    judges: Annotated[list[JudgeEntry], Field(min_length=1)]
-    at_least: Annotated[int, Field(ge=1)] | None = None
-
-
-def read_jury_file(file: Path) -> tuple[YamlDocument, JuryFile | None, list[Problem]]:
-    """Return the file, for the lines of problems, its content, None if that is invalid, and the problems of its form.
-
-    Raises: ConfigError if nothing can be read.
-    """
-    document = read_yaml(file)
-    try:
-        return document, validate(document, JuryFile), []
-    except ConfigError as error:
-        return document, None, list(error.problems)
-
-
-def judge_names(document: YamlDocument) -> dict[int, str]:
-    """Return position -> name of the judges that can be read, whatever else is wrong with the file."""
-    entries = document.data.get("judges") if isinstance(document.data, dict) else None
-    names: dict[int, str] = {}
-    for position, entry in enumerate(entries if isinstance(entries, list) else ()):
-        name = entry.get("model") or entry.get("model_name") if isinstance(entry, dict) else entry
-        if name and isinstance(name, str):
-            names[position] = name
-    return names

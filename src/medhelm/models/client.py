@@ -27,7 +27,7 @@ from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import PrefixGate
-from medhelm.models.provider import Provider, unsupported_parameter
+from medhelm.models.provider import Provider, separate_reasoning, unsupported_parameter
 
 if TYPE_CHECKING:
     from medhelm.storage.live_status import ServerProgress
@@ -351,8 +351,6 @@ class Client:
             endpoint.replied(self.clock())
             # Commit before the slot is free: a kill loses only what is in flight.
             await self._keep(digest, completion, model)
-        from medhelm.models.provider import separate_reasoning  # lazy: models in this process bring none
-
         return ClientResult(separate_reasoning(completion, request), False, attempts.sent, purchase.cost_usd, digest)
 
     async def _reply(self, provider: Provider, request: Request, endpoint: Endpoint, sent: int) -> Completion:

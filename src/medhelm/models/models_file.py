@@ -1,4 +1,6 @@
-"""Reading models.yaml, in which users define models. Each name maps to one `ModelDefinition`.
+"""Reading models.yaml, in which users define models, and jury.yaml, which names judges.
+
+Each name in models.yaml maps to one `ModelDefinition`.
 
 A name `PROVIDER/NAME` always belongs to that provider: an entry can change its settings, but not where it is. A file
 that is merely found in the working folder may come from somebody else, so it cannot send a provider's key elsewhere,
@@ -408,3 +410,84 @@ def _imitation(name: str) -> str:
     if known := next((known for known in SERVICES if known.translate(_ALIKE) == looks), ""):
         return f"{name}: this looks like a model of the provider `{known}`; write {known}/..., or choose another name."
     return ""
+
+
+# --- jury file --------------------------------------------------------------------------------------------------------
+# It lists the `judges`, and how many of them an instance needs (`at_least`). It is read only if the user names it,
+# because prompts and completions are sent to the models in it. The reference implementation's file of judges is read as
+# well: a list of mappings with `name`, `model` and `model_deployment`.
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class JudgeEntry(_Strict):
+    """One judge: the name of a model, or a mapping as the reference implementation writes it."""
+
+    model: str = ""
+    """Name of the model."""
+    model_name: str = ""
+    """The same, in the judges of a custom benchmark there; `name` is the deployment then."""
+    name: str = ""
+    """The reference implementation's name for the judge."""
+    model_deployment: str = ""
+    """The reference implementation's deployment of it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _normalize(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"model": value}
+        if not isinstance(value, dict):
+            raise ValueError("must be the name of a model, such as openai/gpt-4o.")
+        return value
+
+    @model_validator(mode="after")
+    def _check_one_model(self) -> JudgeEntry:
+        if bool(self.model) == bool(self.model_name):
+            raise ValueError("must name one model under `model`.")
+        return self
+
+    @property
+    def judge(self) -> str:
+        """Name of the model."""
+        return self.model or self.model_name
+
+    @property
+    def remark(self) -> str:
+        """Return a note on what is not used of the entry; "" if all is used."""
+        called, deployment = (self.name, self.model_deployment) if self.model else ("", self.name)
+        said = [f"is called this here, not `{called}`"] if called not in ("", self.judge) else []
+        said += [f"its deployment `{deployment}` there is not used"] if deployment else []
+        return f"judge {self.judge}: {', and '.join(said)}." if said else ""
+
+
+class JuryFile(_Strict):
+    """The whole file."""
+
+    judges: Annotated[list[JudgeEntry], Field(min_length=1)]
+    at_least: Annotated[int, Field(ge=1)] | None = None
+
+
+def read_jury_file(file: Path) -> tuple[YamlDocument, JuryFile | None, list[Problem]]:
+    """Return the file, for the lines of problems, its content, None if that is invalid, and the problems of its form.
+
+    Raises: ConfigError if nothing can be read.
+    """
+    document = read_yaml(file)
+    try:
+        return document, validate(document, JuryFile), []
+    except ConfigError as error:
+        return document, None, list(error.problems)
+
+
+def judge_names(document: YamlDocument) -> dict[int, str]:
+    """Return position -> name of the judges that can be read, whatever else is wrong with the file."""
+    entries = document.data.get("judges") if isinstance(document.data, dict) else None
+    names: dict[int, str] = {}
+    for position, entry in enumerate(entries if isinstance(entries, list) else ()):
+        name = entry.get("model") or entry.get("model_name") if isinstance(entry, dict) else entry
+        if name and isinstance(name, str):
+            names[position] = name
+    return names

@@ -37,7 +37,8 @@ from medhelm.results.formats.tables import render, size_text
 from medhelm.results.leaderboard import calibrated_inputs, leaderboard_of, read_inputs, with_jury_doubts
 from medhelm.results.leaderboard_view import CSV_FIRST, EMPTY, model_fields
 from medhelm.results.options import USUAL, BoardOptions, read_pricing, suite_sort_key
-from medhelm.results.runs.remarks import cached_completions_text, counted_runs, jury_remarks, unfinished_remarks
+from medhelm.results.runs.counted import counted_runs
+from medhelm.results.runs.remarks import cached_completions_text, jury_remarks, unfinished_remarks
 from medhelm.results.runs.selection import filter_runs
 from medhelm.results.spending import repriced
 from medhelm.scoring.metrics import METRICS

@@ -84,7 +84,7 @@ def test_answers_are_free_local_complete_and_the_same_in_any_order(rule: str) ->
 def test_majority_is_the_first_most_common_answer_that_is_not_empty(answers: list[str]) -> None:
     instances = [open_question(str(position), answer) for position, answer in enumerate(answers)]
     most_common = Counter(filter(None, answers)).most_common(1)
-    assert most_frequent_answer(instances) == (most_common[0][0] if most_common else "")
+    assert most_frequent_answer(instances) == (most_common[0] if most_common else ("", len(instances)))
 
 
 # --- random -----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from medhelm.domain import JURY, RULES, Completion, Failure, Rule, Run, Score
 from medhelm.results.leaderboard import read_inputs
 from medhelm.results.options import BoardOptions
 from medhelm.results.runs.cells import score_details
-from medhelm.results.runs.remarks import counted_run, counted_runs
+from medhelm.results.runs.counted import counted_run, counted_runs
 from tests.support.benchmarks.choice import chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server

@@ -49,7 +49,7 @@ class Baseline(Provider):
     def prepare(self, benchmark: str, instances: Iterable[Instance]) -> None:
         """Read all instances of `benchmark`, before the first request. `lexical` does not need them."""
         if self.rule == "majority":
-            self._most_frequent[benchmark] = most_frequent_answer(instances)
+            self._most_frequent[benchmark] = most_frequent_answer(instances)[0]
         elif self.rule == "random":
             self._drawn[benchmark] = _reservoir(instances, Random(f"{self.seed}:{benchmark}"))
 
@@ -81,21 +81,25 @@ class Baseline(Provider):
         return found[benchmark]
 
 
-def most_frequent_answer(instances: Iterable[Instance]) -> str:
-    """Return the most frequent correct answer, the first of equally frequent ones; "" if no instance has one.
+def most_frequent_answer(instances: Iterable[Instance]) -> tuple[str, int]:
+    """Return the most frequent correct answer, the first of equally frequent ones, and the number of its instances.
+
+    If no instance has one, it is "" for all of them.
 
     Digests are counted: of answers that never repeat, only the first is kept in memory.
     """
     counts: dict[bytes, int] = {}
     texts: dict[bytes, str] = {}
-    for instance in instances:
+    n = 0
+    for n, instance in enumerate(instances, 1):  # noqa: B007 - used after the loop
         if not (answer := instance.expected):
             continue
         digest = blake2b(answer.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         counts[digest] = counts.get(digest, 0) + 1
         if counts[digest] == 2 or not texts:
             texts[digest] = answer
-    return texts[max(counts, key=lambda digest: counts[digest])] if counts else ""
+    most = max(counts, key=lambda digest: counts[digest], default=b"")
+    return (texts[most], counts[most]) if counts else ("", n)
 
 
 def _reservoir(instances: Iterable[Instance], rng: Random) -> list[tuple[str, str]]:

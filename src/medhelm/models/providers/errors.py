@@ -779,8 +779,8 @@ LEAST_REPORTED = 256
 """Lower counts are not looked at: no server has so small a context window, but some report a part of the tokens."""
 
 _NO_WORD = re.compile(r"[^\w\s]+")
-_NO_ASCII_WORD = {code: None for code in range(128) if _NO_WORD.match(chr(code))}
-"""The same, for `translate`, which takes a tenth of the time."""
+_NO_ASCII_WORD = bytes(code for code in range(128) if _NO_WORD.match(chr(code)))
+"""The same, for `bytes.translate`, which takes a twentieth of the time."""
 _UNSPACED = lazy_regex(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
@@ -800,12 +800,10 @@ def fewest_tokens(prompt: Prompt) -> int:
     total = 0.0
     for message in prompt.messages:
         if message.text.isascii():
-            words = message.text.translate(_NO_ASCII_WORD)
+            total += len(message.text.encode().translate(None, _NO_ASCII_WORD).split())
         else:
-            words = _NO_WORD.sub("", message.text)
-            words, n_unspaced = _UNSPACED.subn(" ", words)
-            total += n_unspaced / CHARACTERS_PER_TOKEN
-        total += len(words.split())
+            words, n_unspaced = _UNSPACED.subn(" ", _NO_WORD.sub("", message.text))
+            total += n_unspaced / CHARACTERS_PER_TOKEN + len(words.split())
     return int(total)
 
 

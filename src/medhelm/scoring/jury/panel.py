@@ -164,7 +164,9 @@ class JudgePanel:
 
     async def _send(self, request: Request, prompt: JudgePrompt, case: _Case, *, attempt: int) -> JudgeVerdict:
         """Send one request. A judge that cannot be used gives a failed reply."""
-        judge, request = request.model, replace(request, sample=self._sample)
+        judge = request.model
+        if self._sample:
+            request = replace(request, sample=self._sample)
         try:
             result = await self._complete(self.providers[judge.name], request, case.benchmark)
         except ModelUnusable as error:

@@ -433,6 +433,7 @@ LEAST = 6
 """Fewest letters and digits from which the first half of an explanation is compared alone."""
 
 _BETWEEN_LETTERS = lazy_regex(r"[\W_]+")
+_ASCII_BETWEEN_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
 _VALUE = lazy_regex(r"[-+]?\d{1,400}(?:\.\d{0,400})?(?:e[-+]?\d{1,3})?|\btrue\b|\bfalse\b")
 
 
@@ -479,7 +480,13 @@ def _forms(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _letters(text: str) -> tuple[str, ...]:
     """Return the letters and digits of all forms of a text, look-alike letters as Latin ones."""
-    return tuple(dict.fromkeys(_BETWEEN_LETTERS.sub("", form.translate(ALIKE)) for form in _forms(text)))
+    return tuple(dict.fromkeys(map(_letters_of, _forms(text))))
+
+
+def _letters_of(form: str) -> str:
+    if form.isascii():  # the same in a tenth of the time
+        return form.encode().translate(None, _ASCII_BETWEEN_LETTERS).decode()
+    return _BETWEEN_LETTERS.sub("", form.translate(ALIKE))
 
 
 @lru_cache(maxsize=256)

@@ -153,6 +153,8 @@ def _undo_escapes(text: str, joined: bool) -> str:
     """Undo one layer of escapes, each wherever it is."""
     if not text.isascii():
         text = _latin_text(text)
+    if not any(sign in text for sign in "\\&%="):
+        return text  # no escape begins with another sign
     text = html.unescape(_ESCAPE.sub(_resolve_escape, _SURROGATES.sub(_join_surrogates, text)))
     return _CODES.sub(_decode_bytes, _SOFT_BREAK.sub("", text) if joined else text)
 
