@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from medhelm.analysis.frontier import (
     draw_averages,
     efficient_frontier,
     frontier_probabilities,
+    joint_means,
     joint_means_over_benchmarks,
 )
 from medhelm.analysis.leaderboard.averages import (
@@ -713,36 +715,25 @@ def _p_value(board: Leaderboard, pair: tuple[str, str], by_instance: bool) -> fl
 def cost_frontier(
     rows: Sequence[Row],
     columns: Sequence[Column],
-    numbers: Sequence[BenchmarkNumbers | None],
-    pairs: Callable[[], AllPairs | None],
+    pairs: AllPairs | None,
     method: IntervalUnit,
 ) -> CostFrontier | None:
     """Return the frontier among the models of known cost on the same benchmarks; None for fewer than two such models.
 
-    Parameters: columns, sorted by id; numbers, of the scores on each of them, models sorted by name; empty where
-    instance scores are not known; pairs, returns the tests of every two models, called once the probabilities are
-    computed; method, the unit of intervals.
+    The probabilities of hundreds of models take seconds, so they are drawn when one is first needed.
+
+    Parameters: columns, sorted by id; pairs, the tests of every two models; method, the unit of intervals.
     """
     by_name = sorted(rows, key=lambda row: row.model)
-    places = {row.model: place for place, row in enumerate(by_name)}
     priced = [row for row in by_name if row.usd_per_1000 is not None and row.macro_average is not None]
     shared = _most_common_benchmarks(priced)
     alike = [row for row in priced if _benchmarks(row) == shared]
     if len(alike) < 2:
         return None
-    used = [place for place, column in enumerate(columns) if column.benchmark in shared]
-    order = [places[row.model] for row in alike]
     costs = np.array([row.usd_per_1000 for row in alike], dtype=float)
     values = np.array([row.macro_average.value for row in alike if row.macro_average])
-    found = _probabilities(
-        alike,
-        [columns[place] for place in used],
-        [numbers[place] for place in used if numbers],
-        order,
-        costs,
-        values,
-        method,
-    )
+    used = [column for column in columns if column.benchmark in shared]
+    draw = cache(lambda: _probabilities(by_name, alike, used, costs, values, method))
     points = [
         CostPoint(row.model, float(cost), float(value)) for row, cost, value in zip(alike, costs, values, strict=True)
     ]
@@ -753,15 +744,15 @@ def cost_frontier(
             usd_per_1000=float(costs[i]),
             value=float(values[i]),
             is_efficient=row.model in efficient,
-            probability=None if found is None else float(found[i]),
+            place=i,
+            probabilities=draw,
         )
         for i, row in enumerate(alike)
     }
     steps = [(models[cheaper], models[costlier]) for cheaper, costlier in pairwise(efficient)]
-    tested = pairs()
     return CostFrontier(
         models=tuple(sorted(models.values(), key=lambda one: (one.usd_per_1000, -one.value, one.model))),
-        steps=tuple(_step(a, b, tested) for a, b in steps if b.usd_per_1000 > a.usd_per_1000),
+        steps=tuple(_step(a, b, pairs) for a, b in steps if b.usd_per_1000 > a.usd_per_1000),
         unknown_cost=tuple(row.model for row in by_name if row.macro_average and row not in priced),
         other_benchmarks=tuple(row.model for row in priced if row not in alike),
     )
@@ -779,17 +770,16 @@ def _most_common_benchmarks(rows: Sequence[Row]) -> frozenset[str]:
 
 
 def _probabilities(
+    every: Sequence[Row],
     rows: Sequence[Row],
     columns: Sequence[Column],
-    numbers: Sequence[BenchmarkNumbers | None],
-    order: Sequence[int],
     costs: Floats,
     values: Floats,
     method: IntervalUnit,
 ) -> Floats | None:
     """Return the probability of each model to be on the frontier; None where it has no basis.
 
-    Parameters: order, the places of the models in `numbers`.
+    Parameters: every, all models of the leaderboard, sorted by name; rows, those that are compared.
     """
     weights = np.array([column.weight for column in columns], dtype=float)
     shares = weights / weights.sum()
@@ -799,11 +789,22 @@ def _probabilities(
         table = np.array([[_value(row, column) for column in columns] for row in rows])
         over = joint_means_over_benchmarks(table, shares)
         return None if over is None else frontier_probabilities(costs, draw_averages(values, [(1.0, over)]))
-    known = [one for one in numbers if one is not None]
-    if len(known) < len(columns):
+    scored = {name for row in every for name, cell in row.cells.items() if cell.scores is not None}
+    if not scored.issuperset(column.benchmark for column in columns):
         return None
-    parts = ((float(share), one.joint_means(order)) for share, one in zip(shares, known, strict=True))
+    places = {row.model: place for place, row in enumerate(every)}
+    order = [places[row.model] for row in rows]
+    parts = (
+        (float(share), joint_means(_aligned(every, column).reordered(order)))
+        for share, column in zip(shares, columns, strict=True)
+    )
     return frontier_probabilities(costs, draw_averages(values, parts))
+
+
+def _aligned(rows: Sequence[Row], column: Column) -> AlignedScores:
+    """Return the scores of some models on one benchmark."""
+    cells = {row.model: row.cells[column.benchmark] for row in rows if column.benchmark in row.cells}
+    return align(cells, column, [row.model for row in rows])
 
 
 def _value(row: Row, column: Column) -> float:

@@ -31,7 +31,6 @@ from medhelm.extensions.web.board_charts import (
 )
 from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
 from medhelm.extensions.web.page import Condition, Heading, PageRequest, sorted_table
-from medhelm.extensions.web.pages.reference import has_sections
 from medhelm.extensions.web.pages.running import start_page
 from medhelm.extensions.web.site import (
     PARAMETERS,
@@ -207,12 +206,12 @@ def page(site: Site, request: PageRequest) -> Page:
         "n_charted": len(charted.rows) if len(board.rows) > MOST_CHARTED else 0,
         "matrix": matrix_of(site, charted, selection, is_charted=True),
         "heat_map": heat_map(charted) if len(board.columns) > 1 else None,
-        "cost": cost_of(charted),
+        "cost": cost_of(charted, with_probability=len(charted.rows) == len(board.rows)),
         "has_cases": {row.model for row in board.all_rows if not row.published},
         "own_benchmarks": {
             column.benchmark for column in board.columns if column.benchmark in site.definitions or results == "own"
         },
-        "has_sections": results != "published" and has_sections(site),
+        "has_sections": results != "published" and site.has_variants,
         "links": lambda chart, kinds=(): chart_links(request, "leaderboard_chart", chart, selection.parameters, kinds),
     }
     return Page(template="leaderboard.html", title=heading_of(board, choices), values=values)
@@ -378,10 +377,11 @@ def marks_of(row: Row, runs: Sequence[Run], partly: Mapping[str, tuple[int, int]
 # --- charts -----------------------------------------------------------------------------------------------------------
 
 
-def cost_of(board: Leaderboard) -> Chart | None:
+def cost_of(board: Leaderboard, *, with_probability: bool = True) -> Chart | None:
     """Return cost against performance; None if the cost of no model is known."""
-    points = cost_points(board)
-    return cost_chart(points) if any(point.usd is not None for point in points) else None
+    points = cost_points(board, with_probability=with_probability)
+    known = any(point.usd is not None for point in points)
+    return cost_chart(points, with_probability=with_probability) if known else None
 
 
 def matrix_of(
