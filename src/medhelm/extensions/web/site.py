@@ -268,7 +268,8 @@ class Site:
     @property
     def n_runs(self) -> int:
         """Number of runs in the stores, complete or not, without reading them."""
-        return sum(path.endswith(NAME) for path in self._newest().state)
+        known = self._snapshot or self._newest()  # whether there are new ones does not matter here
+        return sum(path.endswith(NAME) for path in known.state)
 
     def runs(self) -> Sequence[Run]:
         """Return the runs of the stores that are shown."""
