@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.adjusted_means import Design, selection_gain
 from medhelm.analysis.comparison.paired_differences import Ints, pair_indices, t_quantiles
-from medhelm.analysis.comparison.pairs import AlignedBenchmark, AllPairs, Unit, compare_aligned
+from medhelm.analysis.comparison.pairs import AlignedBenchmark, AllPairs, Unit, check_number, compare_aligned
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.cost import sum_costs
 from medhelm.analysis.frontier import (
@@ -195,8 +195,9 @@ def make_rows(
     adjusted = _adjusted_averages(measures, macro, method)
     guarded_share = _guarded_shares(measures)
     ranking = _ranking(measures, scoring)
-    order = _order(measures, ranking.keys)
-    places = competition_ranks([ranking.keys[i] for i in order])
+    keys = ranking.keys
+    order = _order(measures, keys)
+    places = competition_ranks([keys[i] for i in order])
     spread = win_rate_sd(values, measures.weights, measures.panel)
     wider = _averages_over_benchmarks(measures, method)
     categories = _group_members([column.category for column in columns])
@@ -507,16 +508,20 @@ def _share(found: Sequence[tuple[Cell, Floats]]) -> Estimate | None:
 
     `found`: each cell with one number per instance, nan if it is not known.
     """
+    if not found:
+        return None
     flags: list[Floats] = []
     codes: list[NDArray[np.intp]] = []
-    n_clusters = 0
+    n_clusters, is_clustered = 0, any(cell.clusters is not None for cell, _ in found)
     for cell, own in found:
         known = ~np.isnan(own)
-        own_codes, k = cluster_codes(cell.clusters, len(own))
         flags.append(own[known])
-        codes.append(own_codes[known] + n_clusters)
-        n_clusters += k
-    return estimate(np.concatenate(flags), np.concatenate(codes), low=0.0, high=1.0) if flags else None
+        if is_clustered:
+            own_codes, k = cluster_codes(cell.clusters, len(own))
+            codes.append(own_codes[known] + n_clusters)
+            n_clusters += k
+    clusters = np.concatenate(codes) if is_clustered else None
+    return estimate(np.concatenate(flags), clusters, low=0.0, high=1.0)
 
 
 def _total_cost(cells: Mapping[str, Cell]) -> float | None:
@@ -605,8 +610,9 @@ class HeadToHead:
 
 
 def head_to_head(board: Leaderboard) -> HeadToHead:
-    """Compare every two models of a leaderboard, baselines left out."""
+    """Compare every two models of a leaderboard, baselines left out. Raises: UserError for more than `MOST_MODELS`."""
     models = [row.model for row in board.rows]
+    check_number(models)
     by_instance = board.interval_method == "instances within benchmarks"
     n = len(models)
     total, ties, weights, within = np.zeros((4, n, n))
@@ -737,7 +743,7 @@ def cost_frontier(
     points = [
         CostPoint(row.model, float(cost), float(value)) for row, cost, value in zip(alike, costs, values, strict=True)
     ]
-    efficient = [point.name for point in efficient_frontier(points)]
+    efficient = dict.fromkeys(point.name for point in efficient_frontier(points))
     models = {
         row.model: FrontierModel(
             model=row.model,
@@ -753,8 +759,8 @@ def cost_frontier(
     return CostFrontier(
         models=tuple(sorted(models.values(), key=lambda one: (one.usd_per_1000, -one.value, one.model))),
         steps=tuple(_step(a, b, pairs) for a, b in steps if b.usd_per_1000 > a.usd_per_1000),
-        unknown_cost=tuple(row.model for row in by_name if row.macro_average and row not in priced),
-        other_benchmarks=tuple(row.model for row in priced if row not in alike),
+        unknown_cost=tuple(row.model for row in by_name if row.macro_average and row.usd_per_1000 is None),
+        other_benchmarks=tuple(row.model for row in priced if row.model not in models),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -257,6 +258,9 @@ def function_of(name: str) -> Any:
 
 T = TypeVar("T")
 
+ROWS_PER_PAGE = 200
+"""Rows on one page of a table that has pages."""
+
 Order = Literal["ascending", "descending"]
 """Direction in which values follow each other."""
 
@@ -300,6 +304,22 @@ class SortedTable(Generic[T]):
     """Key of the column that they are sorted by."""
     order: Order
     """Direction."""
+
+    @property
+    def n_pages(self) -> int:
+        """Number of pages; the static site shows all rows on one."""
+        return 1 if self.request.is_static else max(1, math.ceil(len(self.rows) / ROWS_PER_PAGE))
+
+    @property
+    def page(self) -> int:
+        """Number of the page that the request asks for. Raises: BadParameter."""
+        return self.request.number("page", 1, low=1, high=self.n_pages)
+
+    @property
+    def shown(self) -> Sequence[T]:
+        """The rows of this page. Raises: BadParameter."""
+        start = (self.page - 1) * ROWS_PER_PAGE
+        return self.rows if self.request.is_static else self.rows[start : start + ROWS_PER_PAGE]
 
     @property
     def by_key(self) -> Mapping[str, Heading[T]]:

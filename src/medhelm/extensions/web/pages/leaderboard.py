@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -55,9 +54,6 @@ from medhelm.results.formats.fields import Field, PageColumn
 from medhelm.results.formats.tables import data_text, decimal, score_decimals, with_minus
 from medhelm.results.leaderboard_view import count_instances, page_columns
 from medhelm.results.published.boards import published_cells
-
-ROWS_PER_PAGE = 200
-"""Models on one page of the table."""
 
 SORT_KEYS = {
     "ranking_value": "ranking",
@@ -182,9 +178,6 @@ def page(site: Site, request: PageRequest) -> Page:
         return _nothing_selected(site, selection, common)
     columns = board_columns(board)
     table = sorted_table(request, [one.heading for one in columns], named(board.rows, name), default="rank")
-    n_pages = max(1, math.ceil(len(table.rows) / ROWS_PER_PAGE))
-    number = request.number("page", 1, low=1, high=n_pages)
-    start = 0 if request.is_static else (number - 1) * ROWS_PER_PAGE
     partly = measured_on(board)
     charted = replace(board, rows=board.rows[:MOST_CHARTED])
     values = {
@@ -196,13 +189,11 @@ def page(site: Site, request: PageRequest) -> Page:
         "facts": _facts(board),
         "columns": columns,
         "table": table,
-        "rows": table.rows if request.is_static else table.rows[start : start + ROWS_PER_PAGE],
+        "rows": table.shown,
         "baselines": board.baselines,
         "remark_groups": remark_groups(board),
         "best_baseline": _best_baseline(board),
         "marks": lambda row: marks_of(row, () if row.published else site.runs_of(row.model), partly),
-        "page": number,
-        "n_pages": n_pages,
         "n_charted": len(charted.rows) if len(board.rows) > MOST_CHARTED else 0,
         "matrix": matrix_of(site, charted, selection, is_charted=True),
         "heat_map": heat_map(charted) if len(board.columns) > 1 else None,
