@@ -17,7 +17,7 @@ about 80% are on the true frontier. Among models known to be nearly equal they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Literal, NamedTuple
@@ -68,8 +68,16 @@ class FrontierModel:
     """Macro average."""
     is_efficient: bool
     """True if it is on the frontier by the point estimates."""
-    probability: float | None
-    """Probability that it is on the frontier; None where macro averages have no known distribution."""
+    place: int
+    """Place of its probability among those of all models."""
+    probabilities: Callable[[], Floats | None] = field(repr=False)
+    """Returns the probabilities of all models; draws them when it is first called."""
+
+    @property
+    def probability(self) -> float | None:
+        """Probability that it is on the frontier; None where macro averages have no known distribution."""
+        found = self.probabilities()
+        return None if found is None else float(found[self.place])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -645,7 +645,7 @@ def ratio_interval(
     suffix = BY_CLUSTER if k < len(above) else ""
     if weights is not None:
         hits = (above > 0).astype(float)
-        size = effective_size(hits, codes)
+        size = effective_size(hits, codes) if suffix else float(k)
         ends = wilson_interval(float(hits.mean()) * size, size)
         hit, miss = weights
         low, high = (hit * p / (hit * p + miss * (1 - p)) for p in ends)

@@ -309,12 +309,14 @@ def read_inputs(
 ) -> LeaderboardInputs:
     """Read the runs that count, and their scores. Runs whose scores cannot be read are left out with a warning.
 
-    Parameters: single_scores, False to open no records, so that only means are known; found, the runs that meet
-    `options.wanted`, if they were read before; the rest as in `leaderboard`.
+    Parameters: single_scores, False to open no records, so that only means are known; found, the runs with intact
+    records that meet `options.wanted`, if they were read before; the rest as in `leaderboard`.
     Raises: UserError if there is no finished run.
     """
-    found, pricing = found or load_filtered(stores, options.wanted), read_pricing(options.pricing)
-    if single_scores or pricing is not None:
+    is_checked, pricing = found is not None, read_pricing(options.pricing)
+    if found is None:
+        found = load_filtered(stores, options.wanted)
+    if not is_checked and (single_scores or pricing is not None):
         kept = set(map(id, intact_runs(run for _, run in found)))
         found = [(label, run) for label, run in found if id(run) in kept]
     while True:

@@ -7,8 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from medhelm.analysis.comparison import pairs
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.rows import HeadToHead, head_to_head
+from medhelm.errors import UserError
 from tests.support.leaderboards import UNEVEN, plain_columns, score_cell
 
 
@@ -27,6 +29,13 @@ def test_a_toy_by_hand() -> None:
     assert share(found, "B", "C") == (1.0, 1)
     assert np.isnan(np.diag(found.win_share)).all()
     assert found.circles == ()
+
+
+def test_thousands_of_models_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = build_leaderboard(UNEVEN, plain_columns("x", "y", "z"))
+    monkeypatch.setattr(pairs, "MOST_MODELS", 2)
+    with pytest.raises(UserError, match=r"3 models are too many to compare each with each: at most 2\. Select models"):
+        head_to_head(board)
 
 
 DICE = np.array(list(product((2, 4, 9), (1, 6, 8), (3, 5, 7)))).T / 9

@@ -360,6 +360,15 @@ def compare_all_pairs(
     return compare_aligned(order, benchmarks, values, kept=kept, single_benchmarks=single_benchmarks)
 
 
+def check_number(models: Sequence[str]) -> None:
+    """Raise UserError for more than `MOST_MODELS`."""
+    if len(models) > MOST_MODELS:
+        raise UserError(
+            f"{len(models):,} models are too many to compare each with each: at most {MOST_MODELS:,}. "
+            "Select models with --model, or leave some out with --exclude."
+        )
+
+
 def compare_aligned(
     models: Sequence[str],
     benchmarks: Sequence[AlignedBenchmark],
@@ -374,8 +383,7 @@ def compare_aligned(
     columns to name in the result; single_benchmarks, False to leave out the tests on each benchmark. Raises: UserError
     for more than `MOST_MODELS`.
     """
-    if len(models) > MOST_MODELS:
-        raise UserError(f"{len(models):,} models are too many to compare each with each: at most {MOST_MODELS:,}.")
+    check_number(models)
     n_pairs = len(models) * (len(models) - 1) // 2
     weights = np.array([one.column.weight for one in benchmarks], dtype=float)
     design = Design(~np.isnan(values), weights)

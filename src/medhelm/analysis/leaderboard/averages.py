@@ -19,7 +19,6 @@ from medhelm.analysis.comparison.paired_differences import (
     t_quantiles,
 )
 from medhelm.analysis.comparison.pairs import MOST_MODELS, AlignedBenchmark
-from medhelm.analysis.frontier import JointMeans, joint_means
 from medhelm.analysis.leaderboard.cells import AlignedScores, Cell, Column, align, has_any_value, win_shares
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.means import (
@@ -71,10 +70,6 @@ class BenchmarkNumbers:
     """Mean win share of each model, nan for none."""
     pairs: PairNumbers | None = None
     """Sums for the tests of every two models; None if they were not asked for, or would take more room than scores."""
-    joint: JointMeans | None = None
-    """Joint distribution of the means of the models in `present`; None if it is not needed, or as `pairs`."""
-    present: tuple[int, ...] = ()
-    """Places of the models that have scores."""
 
     def as_aligned(self, column: Column) -> AlignedBenchmark:
         """Return the benchmark for tests of all pairs."""
@@ -89,20 +84,11 @@ class BenchmarkNumbers:
         aligned = self.load()
         return PairedScores(aligned.tested, aligned.codes, aligned.k).minimum_detectable_effect()
 
-    def joint_means(self, order: Sequence[int]) -> JointMeans:
-        """Return the joint distribution of the means of some models."""
-        if self.joint is not None and tuple(order) == self.present:
-            return self.joint
-        return joint_means(self.load().reordered(order))
 
-
-def _compute_numbers(
-    load: Callable[[], AlignedScores], present: tuple[int, ...], *, with_pairs: bool, with_joint: bool
-) -> BenchmarkNumbers:
+def _compute_numbers(load: Callable[[], AlignedScores], *, with_pairs: bool) -> BenchmarkNumbers:
     aligned = load()
     parts: list[Callable[[], Any]] = [partial(score_means, aligned), aligned.win_shares]
-    parts += [partial(joint_means, aligned.reordered(present))] if with_joint else []
-    scores, shares, *joint = in_threads(lambda compute: compute(), parts, size=aligned.scores.size)
+    scores, shares = in_threads(lambda compute: compute(), parts, size=aligned.scores.size)
     return BenchmarkNumbers(
         load=load,
         n_instances=aligned.scores.shape[1],
@@ -112,8 +98,6 @@ def _compute_numbers(
         shares=share_means(aligned, shares, scores.is_binary),
         mean_shares=row_means(shares),
         pairs=pair_numbers(aligned)[0] if with_pairs else None,
-        joint=joint[0] if joint else None,
-        present=present,
     )
 
 
@@ -140,16 +124,13 @@ class ScoredBenchmarks:
 
     def _numbers_of(self, column: Column, with_pairs: bool) -> BenchmarkNumbers | None:
         cells = self._table[column.benchmark]
-        present = tuple(i for i, model in enumerate(self._models) if model in cells and cells[model].scores is not None)
-        if not present:
+        own = [cells[model] for model in self._models if model in cells and cells[model].scores is not None]
+        if not own:
             return None
-        own = [cells[self._models[i]] for i in present]
         has_many = sum(len(cell.ids) for cell in own) >= SCORES_PER_PAIR * len(own) ** 2 // 2
         return _compute_numbers(
             self._loader(cells, column),
-            present,
             with_pairs=with_pairs and has_many and len(self._models) <= MOST_MODELS,
-            with_joint=has_many and sum(cell.cost_usd is not None for cell in own) > 1,
         )
 
     def _loader(self, cells: Mapping[str, Cell], column: Column) -> Callable[[], AlignedScores]:

@@ -93,13 +93,11 @@ def build_leaderboard(
     is_tested = unit != "nothing" and len(models) <= MOST_MODELS and bool(has_any_value(measures.values).any())
     test = partial(_test_pairs, measures, numbers, scoring, selection.columns)
     size = len(models) ** 2 * len(columns)
-    # The frontier takes as long as the tests, and both mostly compute in NumPy.
     with in_background(test if is_tested else lambda: None, size=size) as tested_pairs:
         if panel := as_names(options.panel, "panel"):
             members = find_members(panel, models, selection.baselines)
             measures = measure_instances(measure(models, columns, table, members), numbers)
         rows, ranked_by = _ranked_rows(measures, table, unit, scoring)
-        frontier = cost_frontier(rows, columns, numbers, tested_pairs, unit if is_tested else "nothing")
         pairs = tested_pairs()
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs) if is_tested else rows),
@@ -109,7 +107,7 @@ def build_leaderboard(
         ranked_by=ranked_by,
         pairs=pairs,
         panel=tuple(dict.fromkeys(panel)) or None,
-        frontier=frontier,
+        frontier=cost_frontier(rows, columns, pairs, unit if is_tested else "nothing"),
         baselines=_baseline_rows(selection.baselines, columns, unit),
         suite=suite,
         scoring=scoring,

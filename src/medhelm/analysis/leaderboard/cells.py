@@ -462,8 +462,12 @@ def win_rate_sd(values: Floats, weights: Floats | None = None, panel: NDArray[np
     present = ~np.isnan(rounded)
     weights = np.ones(values.shape[1]) if weights is None else weights
     spread = np.full(len(values), np.nan)
+    known: dict[bytes, Floats] = {}  # most models have the same benchmarks
     for i in range(len(values)):
-        shared = (present[i] & present) @ weights
+        own = present[i].tobytes()
+        if own not in known:
+            known[own] = (present[i] & present) @ weights
+        shared = known[own]
         won = (rounded[i] > rounded) @ weights
         rivals = (shared > 0) if panel is None else (shared > 0) & panel
         rivals[i] = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.adjusted_means import Design, selection_gain
 from medhelm.analysis.comparison.paired_differences import Ints, pair_indices, t_quantiles
-from medhelm.analysis.comparison.pairs import AlignedBenchmark, AllPairs, Unit, compare_aligned
+from medhelm.analysis.comparison.pairs import AlignedBenchmark, AllPairs, Unit, check_number, compare_aligned
 from medhelm.analysis.comparison.significance import LEVEL
 from medhelm.analysis.cost import sum_costs
 from medhelm.analysis.frontier import (
@@ -24,6 +25,7 @@ from medhelm.analysis.frontier import (
     draw_averages,
     efficient_frontier,
     frontier_probabilities,
+    joint_means,
     joint_means_over_benchmarks,
 )
 from medhelm.analysis.leaderboard.averages import (
@@ -193,8 +195,9 @@ def make_rows(
     adjusted = _adjusted_averages(measures, macro, method)
     guarded_share = _guarded_shares(measures)
     ranking = _ranking(measures, scoring)
-    order = _order(measures, ranking.keys)
-    places = competition_ranks([ranking.keys[i] for i in order])
+    keys = ranking.keys
+    order = _order(measures, keys)
+    places = competition_ranks([keys[i] for i in order])
     spread = win_rate_sd(values, measures.weights, measures.panel)
     wider = _averages_over_benchmarks(measures, method)
     categories = _group_members([column.category for column in columns])
@@ -505,16 +508,20 @@ def _share(found: Sequence[tuple[Cell, Floats]]) -> Estimate | None:
 
     `found`: each cell with one number per instance, nan if it is not known.
     """
+    if not found:
+        return None
     flags: list[Floats] = []
     codes: list[NDArray[np.intp]] = []
-    n_clusters = 0
+    n_clusters, is_clustered = 0, any(cell.clusters is not None for cell, _ in found)
     for cell, own in found:
         known = ~np.isnan(own)
-        own_codes, k = cluster_codes(cell.clusters, len(own))
         flags.append(own[known])
-        codes.append(own_codes[known] + n_clusters)
-        n_clusters += k
-    return estimate(np.concatenate(flags), np.concatenate(codes), low=0.0, high=1.0) if flags else None
+        if is_clustered:
+            own_codes, k = cluster_codes(cell.clusters, len(own))
+            codes.append(own_codes[known] + n_clusters)
+            n_clusters += k
+    clusters = np.concatenate(codes) if is_clustered else None
+    return estimate(np.concatenate(flags), clusters, low=0.0, high=1.0)
 
 
 def _total_cost(cells: Mapping[str, Cell]) -> float | None:
@@ -603,8 +610,9 @@ class HeadToHead:
 
 
 def head_to_head(board: Leaderboard) -> HeadToHead:
-    """Compare every two models of a leaderboard, baselines left out."""
+    """Compare every two models of a leaderboard, baselines left out. Raises: UserError for more than `MOST_MODELS`."""
     models = [row.model for row in board.rows]
+    check_number(models)
     by_instance = board.interval_method == "instances within benchmarks"
     n = len(models)
     total, ties, weights, within = np.zeros((4, n, n))
@@ -713,57 +721,46 @@ def _p_value(board: Leaderboard, pair: tuple[str, str], by_instance: bool) -> fl
 def cost_frontier(
     rows: Sequence[Row],
     columns: Sequence[Column],
-    numbers: Sequence[BenchmarkNumbers | None],
-    pairs: Callable[[], AllPairs | None],
+    pairs: AllPairs | None,
     method: IntervalUnit,
 ) -> CostFrontier | None:
     """Return the frontier among the models of known cost on the same benchmarks; None for fewer than two such models.
 
-    Parameters: columns, sorted by id; numbers, of the scores on each of them, models sorted by name; empty where
-    instance scores are not known; pairs, returns the tests of every two models, called once the probabilities are
-    computed; method, the unit of intervals.
+    The probabilities of hundreds of models take seconds, so they are drawn when one is first needed.
+
+    Parameters: columns, sorted by id; pairs, the tests of every two models; method, the unit of intervals.
     """
     by_name = sorted(rows, key=lambda row: row.model)
-    places = {row.model: place for place, row in enumerate(by_name)}
     priced = [row for row in by_name if row.usd_per_1000 is not None and row.macro_average is not None]
     shared = _most_common_benchmarks(priced)
     alike = [row for row in priced if _benchmarks(row) == shared]
     if len(alike) < 2:
         return None
-    used = [place for place, column in enumerate(columns) if column.benchmark in shared]
-    order = [places[row.model] for row in alike]
     costs = np.array([row.usd_per_1000 for row in alike], dtype=float)
     values = np.array([row.macro_average.value for row in alike if row.macro_average])
-    found = _probabilities(
-        alike,
-        [columns[place] for place in used],
-        [numbers[place] for place in used if numbers],
-        order,
-        costs,
-        values,
-        method,
-    )
+    used = [column for column in columns if column.benchmark in shared]
+    draw = cache(lambda: _probabilities(by_name, alike, used, costs, values, method))
     points = [
         CostPoint(row.model, float(cost), float(value)) for row, cost, value in zip(alike, costs, values, strict=True)
     ]
-    efficient = [point.name for point in efficient_frontier(points)]
+    efficient = dict.fromkeys(point.name for point in efficient_frontier(points))
     models = {
         row.model: FrontierModel(
             model=row.model,
             usd_per_1000=float(costs[i]),
             value=float(values[i]),
             is_efficient=row.model in efficient,
-            probability=None if found is None else float(found[i]),
+            place=i,
+            probabilities=draw,
         )
         for i, row in enumerate(alike)
     }
     steps = [(models[cheaper], models[costlier]) for cheaper, costlier in pairwise(efficient)]
-    tested = pairs()
     return CostFrontier(
         models=tuple(sorted(models.values(), key=lambda one: (one.usd_per_1000, -one.value, one.model))),
-        steps=tuple(_step(a, b, tested) for a, b in steps if b.usd_per_1000 > a.usd_per_1000),
-        unknown_cost=tuple(row.model for row in by_name if row.macro_average and row not in priced),
-        other_benchmarks=tuple(row.model for row in priced if row not in alike),
+        steps=tuple(_step(a, b, pairs) for a, b in steps if b.usd_per_1000 > a.usd_per_1000),
+        unknown_cost=tuple(row.model for row in by_name if row.macro_average and row.usd_per_1000 is None),
+        other_benchmarks=tuple(row.model for row in priced if row.model not in models),
     )
 
 
@@ -779,17 +776,16 @@ def _most_common_benchmarks(rows: Sequence[Row]) -> frozenset[str]:
 
 
 def _probabilities(
+    every: Sequence[Row],
     rows: Sequence[Row],
     columns: Sequence[Column],
-    numbers: Sequence[BenchmarkNumbers | None],
-    order: Sequence[int],
     costs: Floats,
     values: Floats,
     method: IntervalUnit,
 ) -> Floats | None:
     """Return the probability of each model to be on the frontier; None where it has no basis.
 
-    Parameters: order, the places of the models in `numbers`.
+    Parameters: every, all models of the leaderboard, sorted by name; rows, those that are compared.
     """
     weights = np.array([column.weight for column in columns], dtype=float)
     shares = weights / weights.sum()
@@ -799,11 +795,22 @@ def _probabilities(
         table = np.array([[_value(row, column) for column in columns] for row in rows])
         over = joint_means_over_benchmarks(table, shares)
         return None if over is None else frontier_probabilities(costs, draw_averages(values, [(1.0, over)]))
-    known = [one for one in numbers if one is not None]
-    if len(known) < len(columns):
+    scored = {name for row in every for name, cell in row.cells.items() if cell.scores is not None}
+    if not scored.issuperset(column.benchmark for column in columns):
         return None
-    parts = ((float(share), one.joint_means(order)) for share, one in zip(shares, known, strict=True))
+    places = {row.model: place for place, row in enumerate(every)}
+    order = [places[row.model] for row in rows]
+    parts = (
+        (float(share), joint_means(_aligned(every, column).reordered(order)))
+        for share, column in zip(shares, columns, strict=True)
+    )
     return frontier_probabilities(costs, draw_averages(values, parts))
+
+
+def _aligned(rows: Sequence[Row], column: Column) -> AlignedScores:
+    """Return the scores of some models on one benchmark."""
+    cells = {row.model: row.cells[column.benchmark] for row in rows if column.benchmark in row.cells}
+    return align(cells, column, [row.model for row in rows])
 
 
 def _value(row: Row, column: Column) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from http import HTTPStatus
 from urllib.parse import parse_qsl, quote
@@ -124,8 +124,11 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
 MOST_FORM_BYTES, MOST_ACTION_BYTES = 10_000, 100_000
 """Most bytes of the login form, and of other forms."""
 
-PATIENCE_S, MANY_RUNS = 0.25, 300
+PATIENCE_S, MANY_RUNS = 0.15, 300
 """Seconds until a browser gets a page that says that its page is being made, in a store of at least so many runs."""
+
+LONGEST_WAIT_S = 20.0
+"""Seconds for which the next request of the same visitor waits for the page; proxies end those of a minute."""
 
 GZIP_LEVEL = 5
 """Level of compression: half of the time of the best one, for a few percent more bytes.
@@ -156,7 +159,7 @@ def create_app(site: Site, security: Security, added: Sequence[MountedPages] = (
         StarletteRoute("/login", _login(site, security), methods=["GET", "POST"]),
         StarletteRoute("/logout", _logout(security), methods=["POST"]),
         StarletteRoute("/static/{name}", _static, methods=["GET"]),
-        *(StarletteRoute(route.path, _endpoint(site, route), methods=["GET"]) for route in ROUTES),
+        *(StarletteRoute(route.path, _endpoint(site, route, security), methods=["GET"]) for route in ROUTES),
         *(StarletteRoute(path, _action(site, name), methods=["POST"]) for path, name in ACTIONS.items()),
     ]
 
@@ -214,9 +217,9 @@ def page_of_error(error: MedHelmError) -> Page:
     return error_page(status, titles.get(status, "Something went wrong"), str(error))
 
 
-def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(site: Site, route: Route, security: Security) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint of one route."""
-    in_progress: dict[tuple[str, str], asyncio.Task[Response]] = {}
+    in_progress: dict[tuple[str, str], _PageInProgress] = {}
 
     def respond(wanted: PageRequest) -> Response:
         content, media_type, status, file_name = answer(site, wanted)
@@ -234,15 +237,17 @@ def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Respons
         except (ValueError, BadParameter) as error:
             raise HTTPException(400, str(error)) from None
         wanted = PageRequest(route=route, parts=parts, query=checked, links=LINKS)
-        if not route.menu or "text/html" not in request.headers.get("accept", ""):
+        if not route.can_take_long or "text/html" not in request.headers.get("accept", ""):
             return await run_in_threadpool(respond, wanted)
         key = (request.url.path, query)
         if key not in in_progress:
-            in_progress[key] = asyncio.create_task(run_in_threadpool(respond, wanted))
-            in_progress[key].add_done_callback(lambda _: in_progress.pop(key))
-        task = in_progress[key]
-        await asyncio.wait([task], timeout=PATIENCE_S)
+            in_progress[key] = _PageInProgress(asyncio.create_task(run_in_threadpool(respond, wanted)))
+            in_progress[key].task.add_done_callback(lambda _: in_progress.pop(key))
+        task, told = in_progress[key].task, in_progress[key].told
+        visitor = request.cookies.get(security.cookie) or client_of(request)
+        await asyncio.wait([task], timeout=LONGEST_WAIT_S if visitor in told else PATIENCE_S)
         if not task.done() and await run_in_threadpool(lambda: site.n_runs) >= MANY_RUNS:
+            told.add(visitor)
             return await run_in_threadpool(_waiting, site, wanted)
         response = await task
         return Response(response.body, response.status_code, media_type=response.media_type)
@@ -250,11 +255,23 @@ def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Respons
     return endpoint
 
 
+@dataclass(frozen=True, slots=True)
+class _PageInProgress:
+    """A page that is being made."""
+
+    task: asyncio.Task[Response]
+    """Makes it."""
+    told: set[str] = field(default_factory=set)
+    """Visitors who got the page that says so: their next request waits, so that they see it as soon as it is made."""
+
+
 def _waiting(site: Site, request: PageRequest) -> Response:
-    """Return the page to show until another one is made; the browser asks for that again by itself."""
+    """Return the page to show until another one is made; the browser asks for that again at once, and shows this one
+    until the answer arrives.
+    """
     values = {"site_tier": None, "address": request.here()}
     page = Page(template="waiting.html", title=f"Reading {plural(site.n_runs, 'run')}", values=values, status=202)
-    return HTMLResponse(render(site, request, page), page.status, headers={"refresh": "1"})
+    return HTMLResponse(render(site, request, page), page.status, headers={"refresh": "0"})
 
 
 def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -40,6 +41,13 @@ class Route:
     the order of a table, lead to the page without them."""
     only_served: bool = False
     """True if the static site does not hold the page, such as a search."""
+    needs_scores: bool = False
+    """True for a page without an entry in the navigation that is made from the scores of many runs."""
+
+    @property
+    def can_take_long(self) -> bool:
+        """True if browsers may get a page meanwhile that says that this one is being made."""
+        return bool(self.menu) or self.needs_scores
 
 
 class Links(Protocol):
@@ -164,37 +172,40 @@ ROUTES: tuple[Route, ...] = (
     Route(name="leaderboard_chart", path="/leaderboard/charts/{chart}", handler="pages.leaderboard:chart",
           exported_with=_BOARD),
     Route(name="benchmarks", path="/benchmarks", handler="pages.benchmarks:page", menu="Benchmarks"),
-    Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page"),
+    Route(name="benchmark", path=BENCHMARK, handler="pages.benchmarks:benchmark_page", needs_scores=True),
     Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmarks:chart"),
     Route(name="benchmark_card", path=f"{BENCHMARK}/card", handler="pages.benchmarks:card_page"),
     Route(name="benchmark_card_json", path=f"{BENCHMARK}/card.json", handler="pages.benchmarks:card_json"),
-    Route(name="cases", path=CASES, handler="pages.case_list:page", exported_with=("page",)),
-    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_or_list"),
+    Route(name="cases", path=CASES, handler="pages.case_list:page", exported_with=("page",), needs_scores=True),
+    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_or_list", needs_scores=True),
     Route(name="case_index", path=f"{BENCHMARK}/case-index/{{part}}", handler="pages.case_list:index_script"),
-    Route(name="errors", path=f"{BENCHMARK}/errors", handler="pages.errors:page", exported_with=("model",)),
+    Route(name="errors", path=f"{BENCHMARK}/errors", handler="pages.errors:page", exported_with=("model",),
+          needs_scores=True),
     Route(name="errors_json", path=f"/api{BENCHMARK}/errors", handler="pages.errors:json_", only_served=True),
     Route(name="search", path="/search", handler="pages.search:page", menu="Search", only_served=True),
     Route(name="search_json", path="/api/search", handler="pages.search:json_", only_served=True),
     Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.cases:prompt_text"),
     Route(name="completion_text", path=f"{CASES}/{{case}}/completions/{{model}}",
           handler="pages.cases:completion_text"),
-    Route(name="model", path="/models/{model}", handler="pages.models:page"),
+    Route(name="model", path="/models/{model}", handler="pages.models:page", needs_scores=True),
     Route(name="compare", path="/compare", handler="pages.leaderboard:compare_page",
           menu="Compare", exported_with=_PAIR),
     Route(name="compare_csv", path="/compare.csv", handler="pages.leaderboard:compare_csv", exported_with=_PAIR),
     Route(name="compare_chart", path="/compare/charts/{chart}", handler="pages.leaderboard:compare_chart",
           exported_with=_PAIR),
     Route(name="judges", path="/judges", handler="pages.judges:page", menu="Judges"),
-    Route(name="benchmark_judges", path=f"{BENCHMARK}/judges", handler="pages.judges:benchmark_page"),
+    Route(name="benchmark_judges", path=f"{BENCHMARK}/judges", handler="pages.judges:benchmark_page",
+          needs_scores=True),
     Route(name="data", path="/data", handler="pages.data_use:page", menu="Where data went"),
-    Route(name="sections", path="/sections", handler="pages.reference:sections_page"),
+    Route(name="sections", path="/sections", handler="pages.reference:sections_page", needs_scores=True),
     Route(name="running", path="/running", handler="pages.running:running_page", menu="Running", only_served=True),
     Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
     Route(name="stop", path="/running/{evaluation}", handler="pages.running:stop_page", only_served=True),
     Route(name="running_json", path="/api/running", handler="pages.running:running_json", only_served=True),
     Route(name="glossary", path="/glossary", handler="pages.reference:glossary_page"),
     Route(name="method", path="/method", handler="pages.reference:method_page"),
-    Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES),
+    Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES,
+          needs_scores=True),
     Route(name="releases_csv", path="/compare/releases.csv", handler="pages.releases:csv", exported_with=_RELEASES),
     Route(name="releases_chart", path="/compare/releases/charts/{chart}", handler="pages.releases:chart",
           exported_with=_RELEASES),
@@ -247,6 +258,9 @@ def function_of(name: str) -> Any:
 
 T = TypeVar("T")
 
+ROWS_PER_PAGE = 200
+"""Rows on one page of a table that has pages."""
+
 Order = Literal["ascending", "descending"]
 """Direction in which values follow each other."""
 
@@ -290,6 +304,22 @@ class SortedTable(Generic[T]):
     """Key of the column that they are sorted by."""
     order: Order
     """Direction."""
+
+    @property
+    def n_pages(self) -> int:
+        """Number of pages; the static site shows all rows on one."""
+        return 1 if self.request.is_static else max(1, math.ceil(len(self.rows) / ROWS_PER_PAGE))
+
+    @property
+    def page(self) -> int:
+        """Number of the page that the request asks for. Raises: BadParameter."""
+        return self.request.number("page", 1, low=1, high=self.n_pages)
+
+    @property
+    def shown(self) -> Sequence[T]:
+        """The rows of this page. Raises: BadParameter."""
+        start = (self.page - 1) * ROWS_PER_PAGE
+        return self.rows if self.request.is_static else self.rows[start : start + ROWS_PER_PAGE]
 
     @property
     def by_key(self) -> Mapping[str, Heading[T]]:

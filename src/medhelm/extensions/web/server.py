@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -38,6 +39,9 @@ LOOPBACK = "127.0.0.1"
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """New objects after which Python looks for cycles: after its 700 that takes a tenth of the time of a large store."""
+
+SWITCH_S = 0.001
+"""Seconds for which a thread computes before others may: with Python's 0.005, small pages wait long for large ones."""
 
 DEFAULT_PORT = 8642
 """Port unless another one is asked for."""
@@ -134,11 +138,14 @@ def _listen(where: Listener) -> socket.socket:
 def _warm_up(site: Site) -> None:
     """Make the first page before a browser asks for it, compile all templates, then test all pairs of models.
 
-    A page shows its own errors.
+    The page that browsers get meanwhile is compiled first. A page shows its own errors.
     """
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    answer(site, PageRequest(route=BY_NAME["leaderboard"], links=LINKS))
+    sys.setswitchinterval(SWITCH_S)
     templates = environment()
+    for name in ("base.html", "waiting.html"):
+        templates.get_template(name)
+    answer(site, PageRequest(route=BY_NAME["leaderboard"], links=LINKS))
     for name in templates.list_templates():
         templates.get_template(name)
     answer(site, PageRequest(route=BY_NAME["compare"], links=LINKS))

@@ -43,10 +43,17 @@ from medhelm.results.published.boards import (
     published_leaderboard,
 )
 from medhelm.results.releases import KnownRelease, find_releases, released_models
-from medhelm.results.runs.selection import ADDRESS, load_filtered, short_names, with_names, without_address
+from medhelm.results.runs.selection import (
+    ADDRESS,
+    filter_labeled,
+    load_labeled,
+    short_names,
+    with_names,
+    without_address,
+)
 from medhelm.results.runs.stored_ratings import is_ratings_file
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.damage import damaged_records, runs_left_out
+from medhelm.storage.damage import damaged_records, leave_out, runs_left_out
 from medhelm.storage.ratings import CARD
 from medhelm.storage.releases import MANIFEST
 from medhelm.storage.store import NAME, DamagedRunError, file_name, open_store
@@ -245,29 +252,43 @@ class Site:
     def _is_fresh(self) -> bool:
         return self._snapshot is not None and time.monotonic() - self._checked < SECONDS_BETWEEN_CHECKS
 
-    def _read_runs(self) -> tuple[Sequence[tuple[str, Run]], Sequence[DamagedRunError]]:
-        """Return the runs that are shown with the labels of their stores, and those whose `run.json` is damaged."""
+    def _stored(self) -> tuple[Sequence[tuple[str, Run]], Sequence[DamagedRunError]]:
+        """Return all runs with the labels of their stores, variants too, and those whose `run.json` is damaged."""
 
         def read() -> tuple[Sequence[tuple[str, Run]], Sequence[DamagedRunError]]:
             with _without_collection(), runs_left_out() as damaged:
-                return load_filtered(self.stores, self.wanted), damaged
+                return load_labeled(self.stores, variants=True), damaged
 
-        return self.keep("found", read)
+        return self.keep("stored", read)
+
+    def _labeled_runs(self) -> Sequence[tuple[str, Run]]:
+        """Return the runs that are shown, with the labels of their stores."""
+        return self.keep("found", lambda: filter_labeled(self._stored()[0], self.wanted))
 
     @property
     def n_runs(self) -> int:
         """Number of runs in the stores, complete or not, without reading them."""
-        return sum(path.endswith(NAME) for path in self._newest().state)
+        known = self._snapshot or self._newest()  # whether there are new ones does not matter here
+        return sum(path.endswith(NAME) for path in known.state)
 
     def runs(self) -> Sequence[Run]:
         """Return the runs of the stores that are shown."""
-        return [run for _, run in self._read_runs()[0]]
+        return [run for _, run in self._labeled_runs()]
+
+    @property
+    def has_variants(self) -> bool:
+        """Return whether a run of the stores asked other questions, which the page of sections is about."""
+        return self.keep("has variants", lambda: any(run.is_variant for _, run in self._stored()[0]))
+
+    def _damaged_records(self) -> Sequence[DamagedRunError]:
+        """Return an error for each run that is shown and has no records that can be read."""
+        return self.keep("damaged records", lambda: damaged_records(self.runs()))
 
     def damaged(self) -> Sequence[DamagedRun]:
         """Return the runs that cannot be read and are left out of everything; none if the stores cannot be read."""
 
         def find() -> Sequence[DamagedRun]:
-            runs, (_, errors) = self.runs(), self._read_runs()
+            runs, (_, errors) = self.runs(), self._stored()
             titles = {run.benchmark: run.title for run in runs}
             names = {file_name(run.model): without_address(run.model) for run in runs}
             return [
@@ -277,7 +298,7 @@ class Site:
                     model=names.get(error.model) or SPELLED_ADDRESS.sub("", error.model),
                     run=error.folder.name.rpartition("-")[2],
                 )
-                for error in {one.folder: one for one in [*errors, *damaged_records(runs)]}.values()
+                for error in {one.folder: one for one in [*errors, *self._damaged_records()]}.values()
             ]
 
         try:
@@ -335,7 +356,10 @@ class Site:
         def read() -> LeaderboardInputs:
             options = BoardOptions(rule=rule, tier=self.tier, wanted=self.wanted)
             with _without_collection():
-                found = read_inputs(self.stores, options, found=self._read_runs()[0])
+                runs, damaged = self._labeled_runs(), {error.folder for error in self._damaged_records()}
+                intact = [pair for pair in runs if pair[1].folder not in damaged] if damaged else runs
+                leave_out(self._damaged_records(), (run for _, run in intact))
+                found = read_inputs(self.stores, options, found=intact)
             if rule == "corrected":
                 found = calibrated_inputs(found, replace(options, clinicians=self._ratings()), self.stores)
             columns = [

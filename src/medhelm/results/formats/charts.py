@@ -338,6 +338,9 @@ def _point(row: IntervalRow, scale: LinearScale, y: float) -> Markup:
 HEADERS = ("no", "model", "usd_per_1000", "macro_average", "low", "high", "efficient", "probability", "note")
 """Columns of the table."""
 
+PROBABILITY = HEADERS.index("probability")
+"""Place of the column with the probability of being on the frontier."""
+
 KEY_ROW = 20
 """Pixels of a line of the key."""
 
@@ -448,10 +451,11 @@ class _Plot:
         return self.x(one.cost) if one.cost and self.x else self.free or 0.0
 
 
-def cost_points(board: Leaderboard) -> list[PricedPoint]:
+def cost_points(board: Leaderboard, *, with_probability: bool = True) -> list[PricedPoint]:
     """Return the models of a leaderboard by cost, cheapest first, then those without a known cost.
 
-    Published costs are ceilings, which have a place only where all costs are.
+    Published costs are ceilings, which have a place only where all costs are. `with_probability`: False to leave out
+    the probabilities of being on the frontier, which take seconds for hundreds of models.
     """
     found = []
     has_bills = not all(row.published for row in board.rows)
@@ -468,7 +472,7 @@ def cost_points(board: Leaderboard) -> list[PricedPoint]:
                 usd=row.usd_per_1000 if priced else None,
                 is_ceiling=row.cost_is_ceiling,
                 is_efficient=on_frontier.is_efficient if on_frontier else False,
-                probability=on_frontier.probability if on_frontier else None,
+                probability=on_frontier.probability if on_frontier and with_probability else None,
                 note=CEILING if is_left_out else OTHER if priced and board.frontier and not on_frontier else "",
             )
         )  # fmt: skip
@@ -484,8 +488,11 @@ def _sort_key(one: PricedPoint) -> tuple[bool, float, float, str]:
     return one.cost is None, one.cost or 0.0, -one.value, one.model
 
 
-def cost_chart(points: Sequence[PricedPoint]) -> Chart:
-    """Return macro averages against the cost of 1,000 completions. Points with an unknown average are left out."""
+def cost_chart(points: Sequence[PricedPoint], *, with_probability: bool = True) -> Chart:
+    """Return macro averages against the cost of 1,000 completions. Points with an unknown average are left out.
+
+    `with_probability`: False for a table without the probabilities of being on the frontier.
+    """
     shown = in_order(points)
     table: list[list[Value]] = [
         [
@@ -505,10 +512,11 @@ def cost_chart(points: Sequence[PricedPoint]) -> Chart:
         notes.append("Published costs are ceilings that include judges, so they are not drawn beside measured costs.")
     if any(one.probability is not None for one in shown):
         notes.append("The table has the probability of each model to be on the frontier.")
+    kept = [place for place in range(len(HEADERS)) if with_probability or place != PROBABILITY]
     return Chart(
         name="cost", title="Cost and performance", description=_description(shown),
-        draw=partial(draw_cost, shown, CostAxes()), headers=HEADERS, rows=table, notes=notes if shown else [],
-        has_data=bool(shown),
+        draw=partial(draw_cost, shown, CostAxes()), headers=[HEADERS[place] for place in kept],
+        rows=[[row[place] for place in kept] for row in table], notes=notes if shown else [], has_data=bool(shown),
     )  # fmt: skip
 
 

@@ -95,12 +95,20 @@ def load_filtered(stores: Sequence[Path], wanted: RunFilter = EVERY_RUN) -> list
 
     Raises: UserError as `filter_runs`; StoreError as `load_runs`.
     """
-    found = [
-        (store_label(path, stores), run)
-        for path in stores
-        for run in load_runs(open_store(path), variants=bool(wanted.variants))
+    return filter_labeled(load_labeled(stores, variants=bool(wanted.variants)), wanted)
+
+
+def load_labeled(stores: Sequence[Path], *, variants: bool) -> list[tuple[str, Run]]:
+    """Read the runs of some stores, each with the label of its store; parameters and errors as `load_runs`."""
+    return [
+        (store_label(path, stores), run) for path in stores for run in load_runs(open_store(path), variants=variants)
     ]
-    return filter_runs(wanted, choose_variants(wanted.variants, found, lambda pair: pair[1]), lambda pair: pair[1])
+
+
+def filter_labeled(found: Sequence[tuple[str, Run]], wanted: RunFilter) -> list[tuple[str, Run]]:
+    """Return the runs that meet the conditions, variants only if some are wanted. Raises: as `filter_runs`."""
+    kept = found if wanted.variants else [pair for pair in found if not pair[1].is_variant]
+    return filter_runs(wanted, choose_variants(wanted.variants, kept, lambda pair: pair[1]), lambda pair: pair[1])
 
 
 def with_named_variants(options: BoardOptions, names: Iterable[str]) -> BoardOptions:

@@ -12,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from medhelm.domain import Origin
+from medhelm.extensions.web import page as pages
 from medhelm.extensions.web.pages import leaderboard as page
 from medhelm.storage.store import create
 from tests.support.stores import make_store
@@ -92,9 +93,24 @@ def test_downloads_have_the_numbers_of_the_selection(client: TestClient) -> None
 
 
 def test_long_tables_have_pages(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "ROWS_PER_PAGE", 2)
-    assert models_in(text_of(client, "/?page=2"))[0] == "openai/model-3"
-    assert 'rel="next" href="/?page=2"' in text_of(client)
+    monkeypatch.setattr(pages, "ROWS_PER_PAGE", 2)
+    for path in ("/", "/benchmarks/pubmed_qa"):
+        second = text_of(client, f"{path}?page=2")
+        assert re.findall(r"openai/model-\d", second.partition("<tbody>")[2])[0] == "openai/model-3"
+        assert f'rel="next" href="{path}?page=2"' in text_of(client, path)
+        assert f'rel="prev" href="{path}?page=1"' in second
+        assert client.get(f"{path}?page=3").status_code == 400
+
+
+def test_charts_of_some_models_leave_probabilities_to_the_csv_file(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert '<th scope="col" class="number">probability</th>' in text_of(client)
+    monkeypatch.setattr(page, "MOST_CHARTED", 2)
+    text = text_of(client)
+    assert "that of cost and performance their probability" in text
+    assert ">probability</th>" not in text
+    assert "probability" in client.get("/leaderboard/charts/cost.csv").text.splitlines()[0]
 
 
 def test_sample_rows_are_marked_on_every_page(tmp_path: Path) -> None:

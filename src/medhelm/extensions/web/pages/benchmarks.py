@@ -195,6 +195,8 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
     column = board.columns[0] if board else None
     shows_text = site.shows_text_of(name)
     scores = _scores(site, board, column) if board and column else []
+    ranked = [one for one in scores if not one.is_baseline]
+    table = sorted_table(request, _headings(scores), ranked, default="rank")
     values = {
         "name": name,
         "definition": definition,
@@ -204,9 +206,8 @@ def benchmark_page(site: Site, request: PageRequest) -> Page:
         "instances": _data_in_words(site, definition) if definition else "",
         "metric": _metric_description(column, definition),
         "problems": known_problems(name, definition),
-        "table": sorted_table(
-            request, _headings(scores), [one for one in scores if not one.is_baseline], default="rank"
-        ),
+        "table": table,
+        "rows": table.shown,
         "studies": study_line(board.studies) if board else "",
         "baselines": [one for one in scores if one.is_baseline],
         "scale": _scale(board, column) if board and column else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -31,7 +30,6 @@ from medhelm.extensions.web.board_charts import (
 )
 from medhelm.extensions.web.marks import axis_mark, column_scale, interval_mark, outcome_mark, profile_mark
 from medhelm.extensions.web.page import Condition, Heading, PageRequest, sorted_table
-from medhelm.extensions.web.pages.reference import has_sections
 from medhelm.extensions.web.pages.running import start_page
 from medhelm.extensions.web.site import (
     PARAMETERS,
@@ -56,9 +54,6 @@ from medhelm.results.formats.fields import Field, PageColumn
 from medhelm.results.formats.tables import data_text, decimal, score_decimals, with_minus
 from medhelm.results.leaderboard_view import count_instances, page_columns
 from medhelm.results.published.boards import published_cells
-
-ROWS_PER_PAGE = 200
-"""Models on one page of the table."""
 
 SORT_KEYS = {
     "ranking_value": "ranking",
@@ -183,9 +178,6 @@ def page(site: Site, request: PageRequest) -> Page:
         return _nothing_selected(site, selection, common)
     columns = board_columns(board)
     table = sorted_table(request, [one.heading for one in columns], named(board.rows, name), default="rank")
-    n_pages = max(1, math.ceil(len(table.rows) / ROWS_PER_PAGE))
-    number = request.number("page", 1, low=1, high=n_pages)
-    start = 0 if request.is_static else (number - 1) * ROWS_PER_PAGE
     partly = measured_on(board)
     charted = replace(board, rows=board.rows[:MOST_CHARTED])
     values = {
@@ -197,22 +189,20 @@ def page(site: Site, request: PageRequest) -> Page:
         "facts": _facts(board),
         "columns": columns,
         "table": table,
-        "rows": table.rows if request.is_static else table.rows[start : start + ROWS_PER_PAGE],
+        "rows": table.shown,
         "baselines": board.baselines,
         "remark_groups": remark_groups(board),
         "best_baseline": _best_baseline(board),
         "marks": lambda row: marks_of(row, () if row.published else site.runs_of(row.model), partly),
-        "page": number,
-        "n_pages": n_pages,
         "n_charted": len(charted.rows) if len(board.rows) > MOST_CHARTED else 0,
         "matrix": matrix_of(site, charted, selection, is_charted=True),
         "heat_map": heat_map(charted) if len(board.columns) > 1 else None,
-        "cost": cost_of(charted),
+        "cost": cost_of(charted, with_probability=len(charted.rows) == len(board.rows)),
         "has_cases": {row.model for row in board.all_rows if not row.published},
         "own_benchmarks": {
             column.benchmark for column in board.columns if column.benchmark in site.definitions or results == "own"
         },
-        "has_sections": results != "published" and has_sections(site),
+        "has_sections": results != "published" and site.has_variants,
         "links": lambda chart, kinds=(): chart_links(request, "leaderboard_chart", chart, selection.parameters, kinds),
     }
     return Page(template="leaderboard.html", title=heading_of(board, choices), values=values)
@@ -378,10 +368,11 @@ def marks_of(row: Row, runs: Sequence[Run], partly: Mapping[str, tuple[int, int]
 # --- charts -----------------------------------------------------------------------------------------------------------
 
 
-def cost_of(board: Leaderboard) -> Chart | None:
+def cost_of(board: Leaderboard, *, with_probability: bool = True) -> Chart | None:
     """Return cost against performance; None if the cost of no model is known."""
-    points = cost_points(board)
-    return cost_chart(points) if any(point.usd is not None for point in points) else None
+    points = cost_points(board, with_probability=with_probability)
+    known = any(point.usd is not None for point in points)
+    return cost_chart(points, with_probability=with_probability) if known else None
 
 
 def matrix_of(

@@ -18,8 +18,6 @@ from medhelm.io.plugins import find_documents
 from medhelm.results.formats.markdown import rendered, with_code
 from medhelm.results.formats.sections import ResultSection, read_sections
 from medhelm.results.options import BoardOptions
-from medhelm.storage.runs import load_runs
-from medhelm.storage.store import open_store
 
 GLOSSARY, METHOD = "reference/glossary", "explanation/method"
 """Names of the documents."""
@@ -141,11 +139,3 @@ def sections_page(site: Site, request: PageRequest) -> Page:
 
 def _read(site: Site) -> Sequence[ResultSection]:
     return read_sections(site.stores, BoardOptions(rule=site.rule, tier=site.tier, wanted=site.wanted))
-
-
-def has_sections(site: Site) -> bool:
-    """Return whether a run of the stores asked other questions, which sections are about; cheaper than to make them."""
-    return site.keep(
-        "has sections",
-        lambda: any(run.is_variant for store in site.stores for run in load_runs(open_store(store), variants=True)),
-    )
