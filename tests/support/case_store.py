@@ -50,8 +50,8 @@ RIGHT, WRONG, LATE = "The answer is Aspirin.", "The answer is Naloxone.", Failur
 def make_case_store(folder: Path, *, prompts: bool = True, is_long: bool = False, **changes: Any) -> Path:
     """Write the benchmark `toy`: `good` is right, `bad` is wrong on every second instance, `slow` fails on the first.
 
-    The first completion of `bad` is hostile. Parameters: prompts, whether prompts are stored; is_long, whether the first
-    prompt is long, with the word `needle` in its middle; changes, fields of runs.
+    The first completion of `bad` is hostile. Parameters: prompts, whether prompts are stored; is_long, whether the
+    first prompt is long, with the word `needle` in its middle; changes, fields of runs.
     """
     for model in MODELS:
         run = make_run("toy", model, n=len(HOSTILE_IDS), resolved_model=make_model(model), **changes)

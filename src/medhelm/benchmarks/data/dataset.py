@@ -55,6 +55,7 @@ from medhelm.domain.text import plural
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from medhelm.io.files import temporary_file
 from medhelm.io.rows import RowError
+from medhelm.storage.own_benchmarks import LEFT_OUT_CODE
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.hooks import Hook
@@ -520,6 +521,11 @@ class SourceTable:
         self._revised: dict[int, tuple[Reference, ...]] = {}
         self._hooks = benchmark.folder / HOOKS
         self._hook: Hook | None = None
+        if (benchmark.folder / LEFT_OUT_CODE).is_file():
+            raise UserError(
+                f"{benchmark.name}: the store keeps its definition without its {HOOKS}, which reads the data. Name its "
+                "folder with --benchmarks DIR."
+            )
         if self._hooks.is_file():
             from medhelm.benchmarks.hooks import (
                 check_trusted,
