@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.definition import LIBRARY
+from medhelm.errors import UserError
 from medhelm.extensions.web.site import Site
 from medhelm.storage.own_benchmarks import RememberedBenchmark, remember_folders
 from medhelm.storage.store import Store
@@ -102,12 +104,11 @@ def test_code_is_not_kept_and_data_that_needs_it_is_not_read(
     words = ("toy", "--benchmarks", tmp_path / "own", "--store", store)
     succeeded(medhelm("run", *words, "--model", "baseline/majority", "--trust", folder))
     shutil.move(folder, tmp_path / "data" / "toy")
-    refused = medhelm("rescore", "toy", "--store", store)
-    assert_refused(refused, "toy: the data was not found", "--benchmarks DIR", code=4)
+    assert_refused(medhelm("rescore", "toy", "--store", store), "unknown benchmark `toy`", "Add --benchmarks DIR")
     assert not list(store.rglob("hooks.py"))
     assert Site(stores=[store]).definitions["toy"].title
-    refused = medhelm("rescore", "toy", "--store", store, "--data", tmp_path / "data")
-    assert_refused(refused, "toy: the store keeps its definition without its hooks.py", "--benchmarks DIR")
+    with pytest.raises(UserError, match=r"toy: the store keeps its definition without its hooks\.py"):
+        open_dataset(Site(stores=[store]).definitions["toy"], data=tmp_path / "data", tier="real")
 
 
 def test_what_the_user_names_wins_and_a_store_cannot_replace_a_benchmark(

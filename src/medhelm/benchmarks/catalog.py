@@ -348,11 +348,11 @@ def remembered_benchmarks(
 ) -> RememberedBenchmarks:
     """Return the benchmarks that stores remember. Reads their definitions; runs no code.
 
-    A definition is read from the store if its folder is gone, or cannot be read.
+    Results are shown with the definition that they were made by: it is read from the store if its folder is gone,
+    cannot be read, or changed since. New results are made by folders only.
 
     Parameters: known, folders that the user names: their benchmarks and the built-in ones win; metrics, names of all
-    known metrics; as_run, True to read it from the store also if it changed since its last run: results are shown with
-    the definition that they were made by, but new ones are made by the present one.
+    known metrics; as_run, False to read no definition from a store.
     Raises: UserError for a folder in `known` that does not exist.
     """
     taken, folders, problems, copied = set(_folders(known)), {}, {}, {}
@@ -373,21 +373,24 @@ def remembered_benchmarks(
 
 def _folder_of(name: str, one: RememberedBenchmark, metrics: Collection[str], *, as_run: bool) -> tuple[Path, str]:
     """Return the folder to read a definition from, and the reason if it is its copy. Raises: UserError."""
+    copy = one.copy if as_run else None
     problem = f"benchmark folder of {name} not found: {one.folder}."
     if (one.folder / FILE_NAME).is_file():
         try:
             found = read_definition(one.folder, metrics=metrics)
-            problem = f"{one.folder / FILE_NAME} changed since {name} was last run."
-            is_present = found.digest == one.digest or not one.digest or not as_run
-            if found.name == name and (is_present or not one.copy):
-                return one.folder, ""
         except UserError as error:
+            if copy is None:
+                raise
             problem = str(error)
-    if one.copy is None:
+        else:
+            if found.name == name and (copy is None or found.digest == one.digest):
+                return one.folder, ""
+            problem = f"{one.folder / FILE_NAME} changed since {name} was last run."
+    if copy is None:
         raise UserError(f"{problem} Add --benchmarks DIR.")
-    if read_definition(one.copy, metrics=metrics).name != name:
-        raise UserError(f"{one.copy / FILE_NAME} is the definition of another benchmark than {name}.")
-    return one.copy, f"{problem} Its definition as last run is read from the store; --benchmarks DIR names another one."
+    if read_definition(copy, metrics=metrics).name != name:
+        raise UserError(f"{copy / FILE_NAME} is the definition of another benchmark than {name}.")
+    return copy, f"{problem} Its definition as last run is read from the store; --benchmarks DIR names another one."
 
 
 def _raise_all(errors: Sequence[UserError]) -> None:
