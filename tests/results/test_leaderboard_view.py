@@ -10,13 +10,13 @@ import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.leaderboard.types import Leaderboard, short_remarks
 from medhelm.analysis.means import estimate
 from medhelm.domain import Tier
 from medhelm.domain.ranking import RankingOptions
 from medhelm.domain.result import Remark
 from medhelm.results.formats.tables import FORMATS, fitted
-from medhelm.results.leaderboard_view import MOST_HEAD_TO_HEAD, MOST_SHOWN, as_json, short_remarks, to_table
+from medhelm.results.leaderboard_view import MOST_HEAD_TO_HEAD, MOST_SHOWN, as_json, to_table
 from tests.support.leaderboards import column, score_cell, toy_board
 
 NAN = float("nan")

@@ -24,11 +24,10 @@ def places(**folders: Path) -> dict[str, RememberedBenchmark]:
 
 def test_a_definition_is_kept_and_replaced_and_a_name_is_never_a_path(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "a" / "benchmarks" / "ward"
-    for text, has_code in (("name: ward", True), ("name: ward  # new", False)):
-        one = RememberedBenchmark(folder=folder, definition=text, digest="d", has_code=has_code)
-        remember_folders(store, {"ward": one})
+    for files in ({"benchmark.yaml": "name: ward", "hooks.left_out": ""}, {"benchmark.yaml": "name: ward  # new"}):
+        remember_folders(store, {"ward": RememberedBenchmark(folder=folder, digest="d", files=files)})
         found = remembered_folders(store.folder)["ward"]
-        assert (found.definition, found.digest, found.has_code) == (text, "d", has_code)
+        assert (found.files, found.digest) == (files, "d")
         assert found.copy == store.folder / "definitions" / "ward"
         assert all(path.stat().st_mode & 0o077 == 0 for path in found.copy.iterdir())
     file = store.folder / FOLDERS_FILE

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
-from medhelm.benchmarks.definition import FILE_NAME, LIBRARY, find_checked, has_code, read_definition
+from medhelm.benchmarks.definition import FILE_NAME, LEFT_OUT_CODE, LIBRARY, find_checked, has_code, read_definition
 from medhelm.benchmarks.prompts import check_name, slug
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
@@ -322,12 +322,10 @@ def remember_benchmarks(store: Store, benchmarks: Iterable[Benchmark], *, metric
         if is_copy(store, folder):
             continue
         with suppress(OSError, UserError):  # the file was changed a moment ago
-            found[name] = RememberedBenchmark(
-                folder=folder,
-                definition=(folder / FILE_NAME).read_text(encoding="utf-8"),
-                digest=read_definition(folder, metrics=metrics).digest,
-                has_code=has_code(folder),
-            )
+            files = {FILE_NAME: (folder / FILE_NAME).read_text(encoding="utf-8")}
+            files |= {LEFT_OUT_CODE: ""} if has_code(folder) else {}
+            digest = read_definition(folder, metrics=metrics).digest
+            found[name] = RememberedBenchmark(folder=folder, digest=digest, files=files)
     remember_folders(store, found)
 
 

@@ -37,24 +37,20 @@ from medhelm.domain import (
 )
 from medhelm.domain.text import plural, value_in_words
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
-from medhelm.storage.own_benchmarks import DEFINITION, LEFT_OUT_CODE
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape
     from medhelm.io.strict_yaml import KeyPath, YamlDocument
 
 
-FILE_NAME = DEFINITION
+FILE_NAME = "benchmark.yaml"
 """Name of a definition in its folder."""
 
 HOOKS = "hooks.py"
 """Name of the code next to it that converts data to a table."""
 
-
-def has_code(folder: Path) -> bool:
-    """Return True if a benchmark has code: in its folder, or left out of the copy that a store keeps."""
-    return (folder / HOOKS).is_file() or (folder / LEFT_OUT_CODE).is_file()
-
+LEFT_OUT_CODE = "hooks.left_out"
+"""Name of the empty file in its place in the copy of a definition that a store keeps."""
 
 LIBRARY = Path(__file__).with_name("library")
 """Folder of the benchmarks that come with this package."""
@@ -139,6 +135,11 @@ def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
     if shape is None or problems:
         raise ConfigError(document.place, problems)
     return _benchmark(shape, file.parent)
+
+
+def has_code(folder: Path) -> bool:
+    """Return True if a benchmark has code: in its folder, or left out of the copy that a store keeps."""
+    return (folder / HOOKS).is_file() or (folder / LEFT_OUT_CODE).is_file()
 
 
 def definition_file(benchmark: Benchmark) -> Path | None:

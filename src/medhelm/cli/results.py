@@ -187,6 +187,7 @@ def _check_at_most_one(**options: object) -> None:
 
 def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table", wide: bool = False) -> None:
     """Print the verdict, the leaderboard, scores calibrated to clinicians' ratings if any, and the remarks."""
+    from medhelm.analysis.leaderboard.types import short_remarks
     from medhelm.results import leaderboard_view as leaderboard_report
     from medhelm.results.calibration_view import calibration_table
 
@@ -201,7 +202,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
         click.echo("\n" + calibrated, nl=False)
     if board.remarks and format_ in ("table", "md"):
         click.echo()
-    remarks = board.remarks if wide else leaderboard_report.short_remarks(board, "`--wide` shows all remarks.")
+    remarks = board.remarks if wide else short_remarks(board, "`--wide` shows all remarks.")
     print_remarks(remarks, format_)
 
 

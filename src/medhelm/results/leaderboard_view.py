@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from medhelm.analysis.comparison.pairs import ModelPair
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.rows import HeadToHead, head_to_head
-from medhelm.analysis.leaderboard.types import MOST_REMARKS, GroupMean, Leaderboard, Row, remark_groups
+from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row, remark_groups, short_remarks
 from medhelm.domain import CompletionCounts, Rule, Tier
 from medhelm.domain.text import group_title, listed, plural
 from medhelm.errors import UserError
@@ -690,24 +690,6 @@ def check_by(by: str) -> None:
     """Raise UserError for an unknown meaning of the rows."""
     if by not in get_args(By):
         raise UserError(f"Cannot show the leaderboard by `{by}`. Known: {', '.join(get_args(By))}.")
-
-
-def short_remarks(board: Leaderboard, more: str) -> list[str]:
-    """Return the first remarks that change how to read a leaderboard, and the number of the others; all if few.
-
-    `more`: sentence on where the others are.
-    """
-    if len(board.remarks) <= MOST_REMARKS:
-        return [str(remark) for remark in board.remarks]
-    found = remark_groups(board)
-    by_number = sorted(found.models.items(), key=lambda pair: -len(pair[1]))
-    models = listed([f"{model} {len(own)}" for model, own in by_number], MOST_REMARKS)
-    counts = {
-        f"{len(found.further)} more on the reading": found.further,
-        f"{found.n_on_models} about single models ({models})": found.models,
-        f"{len(found.method)} on the method": found.method,
-    }
-    return [*found.first, f"Not shown: {listed([text for text, own in counts.items() if own])}. {more}"]
 
 
 Table = tuple[list[list[Value]], list[str]]

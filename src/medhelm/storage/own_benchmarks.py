@@ -5,8 +5,8 @@ find the definitions without `--benchmarks`. A folder is remembered relative to 
 that it is found after both have moved, or the store alone has. It is only a place to look: code in such a folder needs
 consent as everywhere (see `benchmarks.hooks`).
 
-STORE/definitions/BENCHMARK/benchmark.yaml is a copy of the definition, for a store whose folders are gone and for runs
-of an earlier definition. The copy has no data and no code; an empty file `hooks.left_out` says that there was code.
+STORE/definitions/BENCHMARK holds a copy of the definition, for a store whose folders are gone and for runs of an
+earlier definition. The copy has no data and no code; an empty file `hooks.left_out` says that there was code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from medhelm.errors import UserError
@@ -29,9 +29,6 @@ FOLDERS_FILE = "benchmark_folders.json"
 FOLDERS_FORMAT = 1
 """Version of the file, under its key `format`."""
 
-DEFINITION, LEFT_OUT_CODE = "benchmark.yaml", "hooks.left_out"
-"""Files of the copy of a definition; the second one says that the benchmark has code, which is not copied."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberedBenchmark:
@@ -39,14 +36,12 @@ class RememberedBenchmark:
 
     folder: Path
     """Its folder, which may be gone."""
-    definition: str = ""
-    """Its definition as it was last run; empty in stores of older versions."""
     digest: str = ""
-    """Digest of this definition and of its code."""
-    has_code: bool = False
-    """True if it has a `hooks.py`."""
+    """Digest of its definition, and of its code, as it was last run; empty in stores of older versions."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files of the copy of its definition: name -> content."""
     copy: Path | None = None
-    """Folder in the store with its definition, once it is remembered; None if there is none."""
+    """Folder of the copy, if the store has one."""
 
 
 def remember_folders(store: Store, benchmarks: Mapping[str, RememberedBenchmark]) -> None:
@@ -56,13 +51,13 @@ def remember_folders(store: Store, benchmarks: Mapping[str, RememberedBenchmark]
     file, here = store.folder / FOLDERS_FILE, store.folder.resolve()
     new = {name: _entry(one, here) for name, one in benchmarks.items()}
     known = new.items() <= _entries(file).items()
-    if known and all(_kept(_copy_of(store.folder, name)) == one.definition for name, one in benchmarks.items()):
+    if known and all(_files(_copy_of(store.folder, name)) == one.files for name, one in benchmarks.items()):
         return
     with suppress(OSError, UserError):
         (store.folder / "locks").mkdir(exist_ok=True)
         with FileLock(store.folder / "locks" / "benchmark_folders.lock"):
             for name, one in benchmarks.items():
-                _keep(_copy_of(store.folder, name), one, store.folder)
+                _keep(_copy_of(store.folder, name), one.files, store.folder)
             content = {"format": FOLDERS_FORMAT, "benchmarks": _entries(file) | new}
             _write(file, json.dumps(content, indent=1, ensure_ascii=False) + "\n", store.folder)
 
@@ -73,13 +68,12 @@ def remembered_folders(store: Path) -> dict[str, RememberedBenchmark]:
     for name, entry in _entries(store / FOLDERS_FILE).items():
         near, absolute = store.resolve() / entry["relative"], Path(entry["absolute"])
         copy = _copy_of(store, name)
-        text = _kept(copy) if PurePath(name).name == name else ""
+        files = _files(copy) if PurePath(name).name == name else {}
         found[name] = RememberedBenchmark(
             folder=near.resolve() if entry["relative"] and near.is_dir() else absolute,
-            definition=text,
             digest=entry["digest"],
-            has_code=bool(text) and (copy / LEFT_OUT_CODE).is_file(),
-            copy=copy if text else None,
+            files=files,
+            copy=copy if files else None,
         )
     return found
 
@@ -93,23 +87,24 @@ def _copy_of(store: Path, name: str) -> Path:
     return store / "definitions" / name
 
 
-def _kept(copy: Path) -> str:
+def _files(copy: Path) -> dict[str, str]:
+    """Return the files of a copy; none if there is none, or one cannot be read."""
     try:
-        return (copy / DEFINITION).read_text(encoding="utf-8")
+        return {path.name: path.read_text(encoding="utf-8") for path in copy.iterdir()}
     except (OSError, ValueError):
-        return ""
+        return {}
 
 
-def _keep(copy: Path, one: RememberedBenchmark, store: Path) -> None:
-    """Write the copy of a definition."""
-    if not one.definition:
+def _keep(copy: Path, files: Mapping[str, str], store: Path) -> None:
+    """Write the files of a copy, and remove others."""
+    if not files:
         return
     copy.mkdir(parents=True, exist_ok=True)
-    _write(copy / DEFINITION, one.definition, store)
-    if one.has_code:
-        _write(copy / LEFT_OUT_CODE, "", store)
-    else:
-        (copy / LEFT_OUT_CODE).unlink(missing_ok=True)
+    for name, content in files.items():
+        _write(copy / name, content, store)
+    for path in copy.iterdir():
+        if path.name not in files:
+            path.unlink()
 
 
 def _write(file: Path, content: str, store: Path) -> None:

@@ -205,9 +205,11 @@ def test_remarks_below_the_name_of_a_model_do_not_repeat_it() -> None:
 
 def test_remarks_on_the_reading_begin_with_one_of_each_kind_and_missing_benchmarks_change_it() -> None:
     board = build_leaderboard([cell("x", "a", GOOD), cell("y", "a", BAD)], COLUMNS)
-    said = [("floor", "", "floor 1"), ("floor", "", "floor 2"), ("model_lacks_benchmarks", "y", "y lacks b."),
-            ("interval_basis", "", "method"), ("blank_completions", "y", "y: 3 are blank."), ("cluster", "a", "cluster"),
-            ("floor", "", "floor 3"), ("other", "", "other"), ("gone", "z", "z is gone.")]  # fmt: skip
+    said = [
+        *[("floor", "", "floor 1"), ("floor", "", "floor 2"), ("model_lacks_benchmarks", "y", "y lacks b.")],
+        *[("interval_basis", "", "method"), ("blank_completions", "y", "y: 3 are blank."), ("cluster", "a", "cluster")],
+        *[("floor", "", "floor 3"), ("other", "", "other"), ("gone", "z", "z is gone.")],
+    ]
     found = remark_groups(replace(board, remarks=tuple(Remark(*one) for one in said)))
     assert found.first == ["floor 1", "y lacks b.", "cluster", "other", "z is gone."]
     assert found.further == ["floor 2", "floor 3"]

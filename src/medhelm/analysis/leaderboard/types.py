@@ -15,6 +15,7 @@ from medhelm.domain import Estimate, InjectionEffect, Rule, Tier
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Displayable, LeftOut, Remark
 from medhelm.domain.study import StudyCard
+from medhelm.domain.text import listed
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.clinician_means import ClinicianMean
@@ -301,3 +302,21 @@ def remark_groups(board: Leaderboard) -> RemarkGroups:
         models={row.model: own for row in board.all_rows if (own := models.get(row.model))},
         method=[str(remark) for remark in others if remark.code in METHOD_REMARKS],
     )
+
+
+def short_remarks(board: Leaderboard, more: str) -> list[str]:
+    """Return the first remarks that change how to read a leaderboard, and the number of the others; all if few.
+
+    `more`: sentence on where the others are.
+    """
+    if len(board.remarks) <= MOST_REMARKS:
+        return [str(remark) for remark in board.remarks]
+    found = remark_groups(board)
+    by_number = sorted(found.models.items(), key=lambda pair: -len(pair[1]))
+    models = listed([f"{model} {len(own)}" for model, own in by_number], MOST_REMARKS)
+    counts = {
+        f"{len(found.further)} more on the reading": found.further,
+        f"{found.n_on_models} about single models ({models})": found.models,
+        f"{len(found.method)} on the method": found.method,
+    }
+    return [*found.first, f"Not shown: {listed([text for text, own in counts.items() if own])}. {more}"]

@@ -36,7 +36,7 @@ from medhelm.benchmarks.data.sampling import (
     read_rows,
     select_instances,
 )
-from medhelm.benchmarks.definition import HOOKS, SAMPLE_ROWS
+from medhelm.benchmarks.definition import HOOKS, LEFT_OUT_CODE, SAMPLE_ROWS
 from medhelm.domain import (
     Availability,
     Benchmark,
@@ -55,7 +55,6 @@ from medhelm.domain.text import plural
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from medhelm.io.files import temporary_file
 from medhelm.io.rows import RowError
-from medhelm.storage.own_benchmarks import LEFT_OUT_CODE
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.hooks import Hook

@@ -213,7 +213,7 @@ class RulerSection:
     is_shown: bool
     """True if the page shows some of it."""
     picture: Markup
-    """What is shown, the hits, and the places with remarks."""
+    """The parts that the page shows, the hits, and the places with remarks."""
 
 
 def make_box(
