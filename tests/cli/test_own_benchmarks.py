@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.definition import LIBRARY
+from medhelm.errors import UserError
 from medhelm.extensions.web.site import Site
-from medhelm.storage.own_benchmarks import remember_folders
+from medhelm.storage.own_benchmarks import RememberedBenchmark, remember_folders
 from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm, assert_refused, succeeded
@@ -42,6 +45,8 @@ def test_commands_that_read_the_store_find_it(medhelm: Medhelm, store: Path, tmp
 
 
 def test_a_folder_that_is_gone_is_named_with_the_fix(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    """Without a copy of the definition, as in stores of older versions."""
+    shutil.rmtree(store / "definitions")
     shutil.move(tmp_path / "own", tmp_path / "moved")
     found = succeeded(medhelm("export", "card", tmp_path / "card.html", "--store", store))
     assert f"benchmark folder of toy not found: {tmp_path / 'own' / 'toy'}. Add --benchmarks DIR." in found.err
@@ -49,6 +54,61 @@ def test_a_folder_that_is_gone_is_named_with_the_fix(medhelm: Medhelm, store: Pa
     assert "Benchmark folder not found: add --benchmarks DIR" in page.text
     again = succeeded(medhelm("rescore", "toy", "--store", store, "--benchmarks", tmp_path / "moved"))
     assert "not found" not in again.err
+
+
+def test_a_store_alone_knows_the_definition_as_it_was_run(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    shutil.move(tmp_path / "own", tmp_path / "moved")
+    alone = Path(shutil.move(store, tmp_path / "elsewhere"))
+    for words in (("card", tmp_path / "card.html"), ("site", tmp_path / "site")):
+        found = succeeded(medhelm("export", *words, "--store", alone))
+        if words[0] == "card":
+            assert (
+                f"not found: {tmp_path / 'own' / 'toy'}. Its definition as last run is read from the store" in found.err
+            )
+    assert "from the store" in (tmp_path / "site" / "benchmarks.html").read_text(encoding="utf-8")
+    client = make_client(alone)
+    assert "which the store keeps" in client.get("/benchmarks/toy").text
+    (case,) = re.findall(r'href="(/benchmarks/toy/cases/[^"?]*)"', client.get("/benchmarks/toy/cases").text)[:1]
+    assert "Instruction" in client.get(case).text, "the prompt is shown in its parts"
+    succeeded(medhelm("leaderboard", "--suite", "private", "--store", alone))
+    assert not list(alone.rglob("hooks.py"))
+
+
+def test_results_are_shown_by_the_definition_of_the_run_and_scored_by_the_present_one(
+    medhelm: Medhelm, store: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "own" / "toy" / "benchmark.yaml"
+    before = Site(stores=[store]).definitions["toy"]
+    file.write_text(file.read_text(encoding="utf-8") + "\n# a comment\n", encoding="utf-8")
+    assert Site(stores=[store]).definitions["toy"].folder == file.parent
+    text = file.read_text(encoding="utf-8")
+    title = next(line for line in text.splitlines() if line.startswith("title:"))
+    file.write_text(text.replace(title, f"title: {CANARY}"), encoding="utf-8")
+    site = Site(stores=[store])
+    assert site.definitions["toy"].title == before.title
+    assert list(site.copied_definitions) == ["toy"]
+    card = succeeded(medhelm("export", "card", tmp_path / "card.html", "--store", store))
+    assert f"{file} changed since toy was last run." in card.err
+    succeeded(medhelm("rescore", "toy", "--store", store))
+    assert Site(stores=[store]).definitions["toy"].title == CANARY
+
+
+def test_code_is_not_kept_and_data_that_needs_it_is_not_read(
+    medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = make_benchmark(tmp_path / "own")
+    (folder / "hooks.py").write_text("def rows(rows):\n    yield from rows\n", encoding="utf-8")
+    (tmp_path / "data").mkdir()
+    store = tmp_path / "results"
+    words = ("toy", "--benchmarks", tmp_path / "own", "--store", store)
+    succeeded(medhelm("run", *words, "--model", "baseline/majority", "--trust", folder))
+    shutil.move(folder, tmp_path / "data" / "toy")
+    assert_refused(medhelm("rescore", "toy", "--store", store), "unknown benchmark `toy`", "Add --benchmarks DIR")
+    assert not list(store.rglob("hooks.py"))
+    assert Site(stores=[store]).definitions["toy"].title
+    with pytest.raises(UserError, match=r"toy: the store keeps its definition without its hooks\.py"):
+        open_dataset(Site(stores=[store]).definitions["toy"], data=tmp_path / "data", tier="real")
 
 
 def test_what_the_user_names_wins_and_a_store_cannot_replace_a_benchmark(
@@ -60,7 +120,7 @@ def test_what_the_user_names_wins_and_a_store_cannot_replace_a_benchmark(
     (other / "benchmark.yaml").write_text(text.replace(title, f"title: {CANARY}"), encoding="utf-8")
     shutil.copytree(LIBRARY / "pubmed_qa", tmp_path / "fake" / "pubmed_qa")
     fake = tmp_path / "fake" / "pubmed_qa"
-    remember_folders(Store(store), {"pubmed_qa": fake})
+    remember_folders(Store(store), {"pubmed_qa": RememberedBenchmark(folder=fake)})
     named, remembered = Site(stores=[store], benchmark_folders=[tmp_path / "other"]), Site(stores=[store])
     assert named.definitions["toy"].title == CANARY
     assert remembered.definitions["toy"].title != CANARY

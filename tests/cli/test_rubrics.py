@@ -40,7 +40,8 @@ def run(medhelm: Medhelm, place: Path, server: Server, *more: str) -> Outcome:
 
 
 def test_the_jury_is_told_of_beside_the_run(medhelm: Medhelm, place: Path, server: Server) -> None:
-    assert "- Judgments are missing: Letters 5.6% (no_verdict 3)." in run(medhelm, place, server).out
+    said = "- Judgments are missing: Letters 5.6%. The reason: the judge's reply holds no JSON object (3)."
+    assert said in run(medhelm, place, server).out
     assert server.count == N * 4 + 1
     again = run(medhelm, place, server, "--json")
     (found,) = again.json["runs"]

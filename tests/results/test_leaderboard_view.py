@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.leaderboard.types import Leaderboard, short_remarks
 from medhelm.analysis.means import estimate
 from medhelm.domain import Tier
 from medhelm.domain.ranking import RankingOptions
+from medhelm.domain.result import Remark
 from medhelm.results.formats.tables import FORMATS, fitted
 from medhelm.results.leaderboard_view import MOST_HEAD_TO_HEAD, MOST_SHOWN, as_json, to_table
 from tests.support.leaderboards import column, score_cell, toy_board
@@ -51,6 +53,20 @@ def test_missing_scores_and_an_unknown_price_are_told_by_hand() -> None:
     # The cost of the second is unknown: there is nothing to compare, and no probability.
     assert (first["frontier_probability"], second["usd_per_1000"], found["frontier"]) == (None, None, None)
     assert [benchmark["mde"] is None for benchmark in found["benchmarks"]] == [False, True]
+
+
+def test_few_remarks_are_all_shown_and_of_many_the_first_and_their_numbers() -> None:
+    few = tiny()
+    assert short_remarks(few, "More.") == [str(one) for one in few.remarks]
+    reading = [Remark(f"kind_{n}", "", f"reading {n}") for n in range(7)]
+    small = [Remark("blank_completions", "small", f"small: {n}") for n in range(3)]
+    big = Remark("blank_completions", "lab/big_model", "lab/big_model: 1")
+    many = replace(few, remarks=(*reading, *small, big, Remark("interval_basis", "", "basis")))
+    *first, last = short_remarks(many, "More.")
+    assert first == [f"reading {n}" for n in range(5)]
+    models = "4 about single models (small 3 and lab/big_model 1)"
+    assert last == f"Not shown: 2 more on the reading, {models} and 1 on the method. More."
+    assert as_json(many)["warnings"] == [str(one) for one in many.remarks]
 
 
 def test_json_of_a_lone_model_has_no_win_rate_and_of_known_means_no_intervals() -> None:

@@ -47,17 +47,18 @@ MODELS = ("lab/good", "lab/bad", "lab/slow")
 RIGHT, WRONG, LATE = "The answer is Aspirin.", "The answer is Naloxone.", Failure("provider", "timeout", XSS)
 
 
-def make_case_store(folder: Path, *, prompts: bool = True, **changes: Any) -> Path:
+def make_case_store(folder: Path, *, prompts: bool = True, is_long: bool = False, **changes: Any) -> Path:
     """Write the benchmark `toy`: `good` is right, `bad` is wrong on every second instance, `slow` fails on the first.
 
-    The first completion of `bad` is hostile. Parameters: prompts, whether prompts are stored; changes, fields of runs.
+    The first completion of `bad` is hostile. Parameters: prompts, whether prompts are stored; is_long, whether the
+    first prompt is long, with the word `needle` in its middle; changes, fields of runs.
     """
     for model in MODELS:
         run = make_run("toy", model, n=len(HOSTILE_IDS), resolved_model=make_model(model), **changes)
         stored = write_run(folder, run, (_record(model, n) for n in range(len(HOSTILE_IDS))))
     if prompts:
         path = Store(folder).prompts_file("toy", stored.benchmark_digest, stored.data_digest)
-        write_prompts(path, (_prompt(n) for n in range(len(HOSTILE_IDS))))
+        write_prompts(path, (_prompt(n, is_long=is_long and n == 0) for n in range(len(HOSTILE_IDS))))
     return folder
 
 
@@ -83,8 +84,9 @@ def _record(model: str, n: int) -> Record:
     )
 
 
-def _prompt(n: int) -> tuple[Instance, Prompt]:
+def _prompt(n: int, *, is_long: bool = False) -> tuple[Instance, Prompt]:
     text = f'Read the question.\nQuestion {n}: which "drug"? Größe {n}. {XSS if n == 0 else ""}'
+    text += f"{' hay' * 20_000} needle{' hay' * 20_000}" if is_long else ""
     instance = Instance(
         id=HOSTILE_IDS[n],
         fields={},

@@ -15,18 +15,19 @@ The target is a package that is a folder of benchmark folders, or a `pathlib.Pat
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
-from medhelm.benchmarks.definition import FILE_NAME, LIBRARY, find_checked, read_definition
+from medhelm.benchmarks.definition import FILE_NAME, LEFT_OUT_CODE, LIBRARY, find_checked, has_code, read_definition
 from medhelm.benchmarks.prompts import check_name, slug
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
 from medhelm.io import plugins
 from medhelm.io.plugins import Plugin, check_plugin_name, declared, name_taken, only_plugin
-from medhelm.storage.own_benchmarks import remember_folders, remembered_folders
+from medhelm.storage.own_benchmarks import RememberedBenchmark, is_copy, remember_folders, remembered_folders
 from medhelm.storage.store import Store
 
 GROUPS: Mapping[str, Callable[[Benchmark], bool]] = {
@@ -311,9 +312,21 @@ def own_folders(benchmarks: Iterable[Benchmark]) -> dict[str, Path]:
     }
 
 
-def remember_benchmarks(store: Store, benchmarks: Iterable[Benchmark]) -> None:
-    """Let commands that read a store find the user's own benchmarks."""
-    remember_folders(store, own_folders(benchmarks))
+def remember_benchmarks(store: Store, benchmarks: Iterable[Benchmark], *, metrics: Collection[str]) -> None:
+    """Let commands that read a store find the user's own benchmarks, and keep their definitions there.
+
+    `metrics`: names of all known metrics.
+    """
+    found = {}
+    for name, folder in own_folders(benchmarks).items():
+        if is_copy(store, folder):
+            continue
+        with suppress(OSError, UserError):  # the file was changed a moment ago
+            files = {FILE_NAME: (folder / FILE_NAME).read_text(encoding="utf-8")}
+            files |= {LEFT_OUT_CODE: ""} if has_code(folder) else {}
+            digest = read_definition(folder, metrics=metrics).digest
+            found[name] = RememberedBenchmark(folder=folder, digest=digest, files=files)
+    remember_folders(store, found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,33 +334,61 @@ class RememberedBenchmarks:
     """The user's own benchmarks that stores remember, without those that are known anyway."""
 
     folders: Sequence[Path] = ()
-    """Their folders."""
+    """Their folders; of some, the copy of the definition in a store."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Benchmark that cannot be read -> the problem, and what to do."""
+    copied: Mapping[str, str] = field(default_factory=dict)
+    """Benchmark whose definition is read from a store -> the reason, and what to do."""
 
 
 def remembered_benchmarks(
-    stores: Iterable[Path], known: Sequence[Path], *, metrics: Collection[str]
+    stores: Iterable[Path], known: Sequence[Path], *, metrics: Collection[str], as_run: bool = True
 ) -> RememberedBenchmarks:
     """Return the benchmarks that stores remember. Reads their definitions; runs no code.
 
+    Results are shown with the definition that they were made by: it is read from the store if its folder is gone,
+    cannot be read, or changed since. New results are made by folders only.
+
     Parameters: known, folders that the user names: their benchmarks and the built-in ones win; metrics, names of all
-    known metrics. Raises: UserError for a folder in `known` that does not exist.
+    known metrics; as_run, False to read no definition from a store.
+    Raises: UserError for a folder in `known` that does not exist.
     """
-    taken, folders, problems = set(_folders(known)), {}, {}
+    taken, folders, problems, copied = set(_folders(known)), {}, {}, {}
     for store in stores:
-        for name, folder in remembered_folders(store).items():
+        for name, one in remembered_folders(store).items():
             if name in taken or name in folders:
                 continue
             try:
-                if not (folder / FILE_NAME).is_file():
-                    raise UserError(f"benchmark folder of {name} not found: {folder}. Add --benchmarks DIR.")
-                if read_definition(folder, metrics=metrics).name == name:
-                    folders[name] = folder
+                folders[name], reason = _folder_of(name, one, metrics, as_run=as_run)
             except UserError as error:
                 problems[name] = str(error)
+                continue
+            if reason:
+                copied[name] = reason
     left = {name: text for name, text in problems.items() if name not in folders}
-    return RememberedBenchmarks(folders=list(folders.values()), problems=left)
+    return RememberedBenchmarks(folders=list(folders.values()), problems=left, copied=copied)
+
+
+def _folder_of(name: str, one: RememberedBenchmark, metrics: Collection[str], *, as_run: bool) -> tuple[Path, str]:
+    """Return the folder to read a definition from, and the reason if it is its copy. Raises: UserError."""
+    copy = one.copy if as_run else None
+    problem = f"benchmark folder of {name} not found: {one.folder}."
+    if (one.folder / FILE_NAME).is_file():
+        try:
+            found = read_definition(one.folder, metrics=metrics)
+        except UserError as error:
+            if copy is None:
+                raise
+            problem = str(error)
+        else:
+            if found.name == name and (copy is None or found.digest == one.digest):
+                return one.folder, ""
+            problem = f"{one.folder / FILE_NAME} changed since {name} was last run."
+    if copy is None:
+        raise UserError(f"{problem} Add --benchmarks DIR.")
+    if read_definition(copy, metrics=metrics).name != name:
+        raise UserError(f"{copy / FILE_NAME} is the definition of another benchmark than {name}.")
+    return copy, f"{problem} Its definition as last run is read from the store; --benchmarks DIR names another one."
 
 
 def _raise_all(errors: Sequence[UserError]) -> None:

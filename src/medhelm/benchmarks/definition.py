@@ -49,6 +49,9 @@ FILE_NAME = "benchmark.yaml"
 HOOKS = "hooks.py"
 """Name of the code next to it that converts data to a table."""
 
+LEFT_OUT_CODE = "hooks.left_out"
+"""Name of the empty file in its place in the copy of a definition that a store keeps."""
+
 LIBRARY = Path(__file__).with_name("library")
 """Folder of the benchmarks that come with this package."""
 
@@ -58,7 +61,7 @@ RELEASED_DIGESTS = LIBRARY / "released_digests.json"
 SAMPLE_ROWS = "sample.jsonl"
 """Name of the file next to it with a few invented rows."""
 
-DEFINITION_FILES = (FILE_NAME, HOOKS, SAMPLE_ROWS)
+DEFINITION_FILES = (FILE_NAME, HOOKS, SAMPLE_ROWS, LEFT_OUT_CODE)
 """Files of a benchmark's folder that are not its data."""
 
 HELM_MARK = "dataset_file"
@@ -126,12 +129,17 @@ def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
             from medhelm.benchmarks.rubrics import rubric_problems  # lazy: most benchmarks have no rubric
 
             problems.extend(rubric_problems(document))
-        problems.extend(_template_problems(document, has_hooks=(file.parent / HOOKS).is_file()))
+        problems.extend(_template_problems(document, has_hooks=has_code(file.parent)))
         problems.extend(_shortened_field_problems(document))
         problems.extend(_folder_problems(document, file.parent))
     if shape is None or problems:
         raise ConfigError(document.place, problems)
     return _benchmark(shape, file.parent)
+
+
+def has_code(folder: Path) -> bool:
+    """Return True if a benchmark has code: in its folder, or left out of the copy that a store keeps."""
+    return (folder / HOOKS).is_file() or (folder / LEFT_OUT_CODE).is_file()
 
 
 def definition_file(benchmark: Benchmark) -> Path | None:
@@ -294,7 +302,7 @@ def _shortened_field_problems(document: YamlDocument) -> Iterator[Problem]:
 def _folder_problems(document: YamlDocument, folder: Path) -> Iterator[Problem]:
     """Require a hook for a folder of different files."""
     source = document.data.get("source")
-    if isinstance(source, dict) and source.get("kind") == "folder" and not (folder / HOOKS).is_file():
+    if isinstance(source, dict) and source.get("kind") == "folder" and not has_code(folder):
         text = f"source.kind: `folder` needs a {HOOKS} with `def rows(folder): ...` next to the definition."
         yield Problem(text, document.line_of(("source", "kind")))
 

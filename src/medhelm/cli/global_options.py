@@ -80,17 +80,23 @@ class Shared:
 
     @property
     def folders_of_stores(self) -> list[Path]:
-        """Folders of the user's own benchmarks: those given, then those that the stores of the command remember.
+        """Folders of the user's own benchmarks, to show results by: see `find_folders`."""
+        return self.find_folders()
 
-        A note names each that cannot be read. Raises: UserError for a given folder that does not exist.
+    def find_folders(self, *, as_run: bool = True) -> list[Path]:
+        """Return folders of the user's own benchmarks: those given, then those that the stores of the command remember.
+
+        A note names each that cannot be read, or is read from a store. `as_run`: as in `remembered_benchmarks`.
+        Raises: UserError for a given folder that does not exist.
         """
         from medhelm.benchmarks.catalog import remembered_benchmarks
         from medhelm.scoring.metrics import METRIC_NAMES
 
-        found = remembered_benchmarks(self.all_stores, self.benchmark_folders, metrics=METRIC_NAMES)
-        for name in found.problems.keys() - self.noted:
-            self.note(found.problems[name])
-        self.noted |= found.problems.keys()
+        found = remembered_benchmarks(self.all_stores, self.benchmark_folders, metrics=METRIC_NAMES, as_run=as_run)
+        notes = {**found.problems, **found.copied}
+        for name in notes.keys() - self.noted:
+            self.note(notes[name])
+        self.noted |= notes.keys()
         return [*self.benchmark_folders, *found.folders]
 
     def _one_store(self) -> Path | str:
@@ -234,15 +240,19 @@ gateway_option = click.option(
 """The option of commands that can call models through a gateway."""
 
 
-def load(shared: Shared, names: Sequence[str], *, of_stores: bool = False) -> list[Benchmark]:
-    """Load the named benchmarks. `of_stores`: True to also find those that only the stores of the command remember."""
+def load(shared: Shared, names: Sequence[str], *, of_stores: bool = False, as_run: bool = True) -> list[Benchmark]:
+    """Load the named benchmarks.
+
+    Parameters: of_stores, True to also find those that only the stores of the command remember; as_run, as in
+    `remembered_benchmarks`.
+    """
     from medhelm.benchmarks.catalog import load_benchmarks
     from medhelm.scoring.metrics import METRIC_NAMES
 
     def note(text: str) -> None:
         shared.note(f"skipped: {text}")
 
-    folders = shared.folders_of_stores if of_stores else shared.benchmark_folders
+    folders = shared.find_folders(as_run=as_run) if of_stores else shared.benchmark_folders
     return load_benchmarks(names, metrics=METRIC_NAMES, extra=folders, note=note)
 
 

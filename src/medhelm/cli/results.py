@@ -88,8 +88,8 @@ def leaderboard(
     """Rank models by macro average.
 
     Shows a verdict in words, confidence intervals, possible ranks, failures and costs; --wide adds win shares, win
-    rates, spread and coverage. If --store is repeated, the models of all stores are ranked together. Baselines are
-    shown below the models and have no rank, unless --rank-baselines is given.
+    rates, spread, coverage and all remarks. If --store is repeated, the models of all stores are ranked together.
+    Baselines are shown below the models and have no rank, unless --rank-baselines is given.
 
     \b
     Examples:
@@ -187,6 +187,7 @@ def _check_at_most_one(**options: object) -> None:
 
 def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table", wide: bool = False) -> None:
     """Print the verdict, the leaderboard, scores calibrated to clinicians' ratings if any, and the remarks."""
+    from medhelm.analysis.leaderboard.types import short_remarks
     from medhelm.results import leaderboard_view as leaderboard_report
     from medhelm.results.calibration_view import calibration_table
 
@@ -201,7 +202,8 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
         click.echo("\n" + calibrated, nl=False)
     if board.remarks and format_ in ("table", "md"):
         click.echo()
-    print_remarks(board.remarks, format_)
+    remarks = board.remarks if wide else short_remarks(board, "`--wide` shows all remarks.")
+    print_remarks(remarks, format_)
 
 
 # --- compare ----------------------------------------------------------------------------------------------------------

@@ -655,7 +655,7 @@ def _load_known(shared: Shared, names: Sequence[str], *, are_named: bool) -> lis
     if not names:
         return []
     try:
-        return load(shared, names, of_stores=True)
+        return load(shared, names, of_stores=True, as_run=False)
     except UserError:
         if are_named:
             raise
@@ -663,7 +663,7 @@ def _load_known(shared: Shared, names: Sequence[str], *, are_named: bool) -> lis
         missing: list[str] = []
         for name in names:
             try:
-                found += load(shared, [name], of_stores=True)
+                found += load(shared, [name], of_stores=True, as_run=False)
             except ConfigError:
                 raise
             except UserError:

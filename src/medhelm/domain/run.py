@@ -611,10 +611,11 @@ def completion_remarks(runs: Iterable[Run]) -> list[Remark]:
         if blank:
             found.append(Remark("blank_completions", model, _sentence(model, blank, "are blank", _blank_cause(blank))))
         unread = _affected((run, counts, counts.unreadable or 0) for run, counts in known)
-        for answer, same in group_by(unread, lambda one: one.counts.answer).items():
-            advice = f"`medhelm show {same[0].run.benchmark} INSTANCE` shows the text"
-            text = _sentence(model, same, f"hold no readable {answer}", advice)
-            found.append(Remark("unreadable_completions", model, text))
+        if unread:
+            kinds = {one.counts.answer for one in unread}
+            problem = f"hold no readable {kinds.pop() if len(kinds) == 1 else 'answer'}"
+            advice = f"`medhelm show {unread[0].run.benchmark} INSTANCE` shows the text"
+            found.append(Remark("unreadable_completions", model, _sentence(model, unread, problem, advice)))
         at_limit = _affected((run, counts, counts.at_limit) for run, counts in known)
         for limit, same in group_by(at_limit, lambda one: one.run.settings.get("max_tokens")).items():
             ends = f"end at the limit of {plural(limit, 'token')}" if isinstance(limit, int) else "end at their limit"

@@ -41,7 +41,7 @@ from medhelm.models.budget import Budget
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.models.provider import Provider
 from medhelm.scoring.metric import Metric, answer_part, apply, is_unreadable
-from medhelm.scoring.metrics import metrics_of
+from medhelm.scoring.metrics import METRIC_NAMES, metrics_of
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -440,7 +440,8 @@ class EvaluationRunner:
         started = perf_counter()
         from medhelm.benchmarks.catalog import remember_benchmarks  # lazy: most callers have it already
 
-        remember_benchmarks(self.store, [dataset.benchmark for dataset in self.datasets])
+        benchmarks = [dataset.benchmark for dataset in self.datasets]
+        remember_benchmarks(self.store, benchmarks, metrics=METRIC_NAMES)
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         asyncio.get_running_loop().call_later(STARTUP_S, import_engines)
         models = (*self.models, *(self.jury.judges if self.jury else ()))

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from medhelm.analysis.comparison.pairs import ModelPair
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.rows import HeadToHead, head_to_head
-from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row, remark_groups
+from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard, Row, remark_groups, short_remarks
 from medhelm.domain import CompletionCounts, Rule, Tier
 from medhelm.domain.text import group_title, listed, plural
 from medhelm.errors import UserError
@@ -886,6 +886,6 @@ VIEW: ObjectView[Leaderboard] = ObjectView(
     as_json=as_json,
     columns=_frame_columns,
     verdict=lambda board: board.verdict,
-    remarks=lambda board: board.remarks,
+    remarks=lambda board: short_remarks(board, "The field `remarks` has all of them."),
 )
 """The leaderboard in Python."""

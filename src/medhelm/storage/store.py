@@ -22,6 +22,7 @@ STORE/
 ├── ratings/             frozen ratings of closed studies (see `storage.ratings`)
 ├── annotations.jsonl    notes, tags and stars of people (see `storage.annotations`)
 ├── benchmark_folders.json   folders of the user's own benchmarks (see `storage.own_benchmarks`)
+├── definitions/         definitions of the user's own benchmarks as they were last run (see `storage.own_benchmarks`)
 ├── exports.json         places of exports (see `storage.privacy`)
 ├── pseudonyms.key       key of the hashes in place of clusters in exports (see `storage.privacy`)
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.unfinished`)

@@ -15,6 +15,7 @@ from medhelm.analysis.leaderboard.findings import verdict, with_doubts
 from medhelm.analysis.leaderboard.types import Leaderboard, remark_groups
 from medhelm.analysis.planned_cost import RunUse
 from medhelm.domain import Estimate, Tier
+from medhelm.domain.result import Remark
 from tests.support.leaderboards import plain_columns, score_cell, toy_board
 from tests.support.remarks import texts
 from tests.support.values import ends
@@ -200,6 +201,19 @@ def test_remarks_below_the_name_of_a_model_do_not_repeat_it() -> None:
     text = "1 instance without a score, left out of its means, on a."
     assert f"x: {text}" in texts(board.remarks)
     assert remark_groups(board).models == {"x": [text]}
+
+
+def test_remarks_on_the_reading_begin_with_one_of_each_kind_and_missing_benchmarks_change_it() -> None:
+    board = build_leaderboard([cell("x", "a", GOOD), cell("y", "a", BAD)], COLUMNS)
+    said = [
+        *[("floor", "", "floor 1"), ("floor", "", "floor 2"), ("model_lacks_benchmarks", "y", "y lacks b.")],
+        *[("interval_basis", "", "method"), ("blank_completions", "y", "y: 3 are blank."), ("cluster", "a", "cluster")],
+        *[("floor", "", "floor 3"), ("other", "", "other"), ("gone", "z", "z is gone.")],
+    ]
+    found = remark_groups(replace(board, remarks=tuple(Remark(*one) for one in said)))
+    assert found.first == ["floor 1", "y lacks b.", "cluster", "other", "z is gone."]
+    assert found.further == ["floor 2", "floor 3"]
+    assert (found.models, found.method, found.n_on_models) == ({"y": ["3 are blank."]}, ["method"], 1)
 
 
 def test_a_benchmark_that_only_baselines_have_is_named() -> None:

@@ -386,6 +386,31 @@ def test_without_scripts_pages_are_opened_filtered_and_annotated(browser: Browse
         page.locator(".annotation").first.wait_for(state="detached")
 
 
+def test_the_list_beside_a_case_is_on_wide_screens_and_leads_on_by_keys(
+    browser: Browser, addresses: tuple[str, str]
+) -> None:
+    root, sign_in = addresses
+    with opened(browser, base_url=root) as watched:
+        page = watched.page
+        page.goto(sign_in)
+        page.wait_for_url(f"{root}/")
+        page.goto("/benchmarks/toy/cases/plain?show=wrong")
+        rail = page.locator(".rail")
+        page.set_viewport_size({"width": 1439, "height": 900})
+        assert not rail.is_visible()
+        page.set_viewport_size({"width": 1440, "height": 900})
+        assert rail.is_visible()
+        links = rail.locator("li a")
+        assert [links.nth(n).get_attribute("aria-current") for n in range(2)] == ["true", None]
+        links.nth(0).focus()
+        page.keyboard.press("ArrowDown")
+        there = str(links.nth(1).evaluate("link => document.activeElement === link && link.href"))
+        page.keyboard.press("Enter")
+        page.wait_for_url(there)
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_url("**/cases/plain?show=wrong")
+
+
 def test_a_table_in_a_file_is_sorted_by_its_script(browser: Browser, site: Site, files: ExportResult) -> None:
     with opened(browser) as watched:
         page = watched.page

@@ -82,11 +82,11 @@ def test_a_cluster_that_dominates_is_named(clusters: list[str] | None, said: lis
 def test_missing_judgments_and_judges_under_test_are_named() -> None:
     known, missing = jury_of("a", "b"), jury_of("a", "m", failures={"refusal": 3})
     assert texts(jury_remarks([run("notes", jury_result=missing), run("notes", "n", jury_result=known)])) == (
-        "Judgments are missing: Notes 5.0% (refusal 6).",
+        "Judgments are missing: Notes 5.0%. The reason: refusal (6).",
         "m is both a judge and a model under test. `medhelm jury` measures self-preference.",
     )
     lost = replace(jury_of("a", "b", failures={"timeout": 15}), n_too_few_judges=4)
     assert texts(jury_remarks([run("notes", jury_result=lost)])) == (
-        "Judgments are missing: Notes 50.0% (timeout 30); 4 completions have no score as a result.",
+        "Judgments are missing: Notes 50.0%; 4 completions have no score as a result. The reason: timeout (30).",
     )
     assert jury_remarks([run("notes", jury_result=known), run("notes", "o")]) == []

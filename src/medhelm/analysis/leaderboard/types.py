@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from medhelm.analysis.frontier import CostFrontier
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.planned_cost import CompletionUse
 from medhelm.domain import Estimate, InjectionEffect, Rule, Tier
+from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import Displayable, LeftOut, Remark
 from medhelm.domain.study import StudyCard
+from medhelm.domain.text import listed
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.clinician_means import ClinicianMean
@@ -244,6 +247,12 @@ class Leaderboard(Displayable):
         return frozenset() if self.pairs is None else self.pairs.nominally_different()
 
 
+READING_REMARKS = {"model_lacks_benchmarks", "no_completions", "other_benchmark_version"}
+"""Codes of remarks that change how to read a leaderboard, also if they are about one model."""
+
+MOST_REMARKS = 5
+"""Most remarks that are shown at first."""
+
 METHOD_REMARKS = {
     *("interval_basis", "significant_pairs", "too_many_models", "weighted_benchmarks", "panel", "extended_rubric"),
     *("no_verification_codes", "cost_ceilings", "rounded_scores", "reference_prompts"),
@@ -256,22 +265,58 @@ class RemarkGroups:
     """The texts of a leaderboard's remarks by what they are about."""
 
     reading: Sequence[str]
-    """Those that change how to read the leaderboard."""
+    """Those that change how to read the leaderboard; the first of every kind come before the others."""
     models: Mapping[str, Sequence[str]]
     """Model -> those about it alone, in order of rank, without its name and a colon at their start."""
     method: Sequence[str]
     """Those on the method."""
 
+    @property
+    def first(self) -> Sequence[str]:
+        """Return those that a leaderboard begins with."""
+        return self.reading[:MOST_REMARKS]
+
+    @property
+    def further(self) -> Sequence[str]:
+        """Return the other ones that change how to read the leaderboard."""
+        return self.reading[MOST_REMARKS:]
+
+    @property
+    def n_on_models(self) -> int:
+        """Return the number of those about single models."""
+        return sum(map(len, self.models.values()))
+
 
 def remark_groups(board: Leaderboard) -> RemarkGroups:
     """Return the remarks of a leaderboard by what they are about."""
+    subjects = {row.model for row in board.all_rows}
+    others = [one for one in board.remarks if one.subject not in subjects or one.code in READING_REMARKS]
     models = {
-        row.model: [one.text.removeprefix(f"{row.model}: ") for one in board.remarks if one.subject == row.model]
-        for row in board.all_rows
+        name: [one.text.removeprefix(f"{name}: ") for one in own if one.code not in READING_REMARKS]
+        for name, own in group_by(board.remarks, lambda remark: remark.subject).items()
     }
-    others = [remark for remark in board.remarks if remark.subject not in models]
+    reading = [remark for remark in others if remark.code not in METHOD_REMARKS]
+    by_kind = group_by(reading, lambda remark: remark.code).values()
     return RemarkGroups(
-        reading=[str(remark) for remark in others if remark.code not in METHOD_REMARKS],
-        models={name: own for name, own in models.items() if own},
+        reading=[str(remark) for one in zip_longest(*by_kind) for remark in one if remark],
+        models={row.model: own for row in board.all_rows if (own := models.get(row.model))},
         method=[str(remark) for remark in others if remark.code in METHOD_REMARKS],
     )
+
+
+def short_remarks(board: Leaderboard, more: str) -> list[str]:
+    """Return the first remarks that change how to read a leaderboard, and the number of the others; all if few.
+
+    `more`: sentence on where the others are.
+    """
+    if len(board.remarks) <= MOST_REMARKS:
+        return [str(remark) for remark in board.remarks]
+    found = remark_groups(board)
+    by_number = sorted(found.models.items(), key=lambda pair: -len(pair[1]))
+    models = listed([f"{model} {len(own)}" for model, own in by_number], MOST_REMARKS)
+    counts = {
+        f"{len(found.further)} more on the reading": found.further,
+        f"{found.n_on_models} about single models ({models})": found.models,
+        f"{len(found.method)} on the method": found.method,
+    }
+    return [*found.first, f"Not shown: {listed([text for text, own in counts.items() if own])}. {more}"]

@@ -36,7 +36,7 @@ from medhelm.benchmarks.data.sampling import (
     read_rows,
     select_instances,
 )
-from medhelm.benchmarks.definition import HOOKS, SAMPLE_ROWS
+from medhelm.benchmarks.definition import HOOKS, LEFT_OUT_CODE, SAMPLE_ROWS
 from medhelm.domain import (
     Availability,
     Benchmark,
@@ -520,6 +520,11 @@ class SourceTable:
         self._revised: dict[int, tuple[Reference, ...]] = {}
         self._hooks = benchmark.folder / HOOKS
         self._hook: Hook | None = None
+        if (benchmark.folder / LEFT_OUT_CODE).is_file():
+            raise UserError(
+                f"{benchmark.name}: the store keeps its definition without its {HOOKS}, which reads the data. Name its "
+                "folder with --benchmarks DIR."
+            )
         if self._hooks.is_file():
             from medhelm.benchmarks.hooks import (
                 check_trusted,

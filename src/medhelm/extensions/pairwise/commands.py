@@ -75,7 +75,7 @@ def pairwise(
     from medhelm.evaluation.session import EvaluationSetup
     from medhelm.extensions.pairwise.judging import compare, plan_comparison
 
-    benchmark, *others = load(shared, [name], of_stores=True)
+    benchmark, *others = load(shared, [name], of_stores=True, as_run=False)
     if others:
         raise UserError(f"`{name}` is a group of benchmarks. Name one of them. Nothing was sent.")
     jury = find_judges(shared, judging, quiet=True)

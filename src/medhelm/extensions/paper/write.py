@@ -678,13 +678,14 @@ def _lists(page: ReportIndex) -> tuple[Lists, Lists]:
     board, remarks = page.board, remark_groups(page.board)
     above: Lists = [
         ("Verdict", board.verdict),
-        ("What changes the reading", remarks.reading),
+        ("What changes the reading", remarks.first),
         ("Significant differences", differences(board)),
         ("Judges", page.inputs.judging),
         ("Where the data went", page.inputs.data_use),
     ]
     below: Lists = [
-        ("About single models", [one.text for name in remarks.models for one in board.remarks if one.subject == name]),
+        ("Further remarks on the reading", remarks.further),
+        ("About single models", [f"{name}: {' '.join(texts)}" for name, texts in remarks.models.items()]),
         ("About the method", remarks.method),
         ("Not made", [f"{key}: {why}" for key, why in page.not_made.items()]),
         ("Methods", [f"{name}: {text}" for name, text in page.facts.items()]),

@@ -1,11 +1,11 @@
-"""Small pictures in table cells: an interval, a place among other models, and better, equal and worse.
+"""Small pictures in tables and lists: an interval, a place among other models, scores, and a part of a long text.
 
-The numbers are in the cell too, so that screen readers skip the picture.
+The numbers are beside them as text, so that screen readers skip the pictures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
@@ -107,10 +107,41 @@ def outcome_mark(better: float, equal: float, worse: float) -> Markup:
     return _mark(*parts, width=OUTCOMES)
 
 
-def _mark(*parts: Markup, width: int = WIDTH) -> Markup:
+BAR = 4
+"""Pixels of a bar of a row of scores."""
+
+
+def scores_mark(shares: Sequence[float | None]) -> Markup:
+    """Return one bar for each model, from 0 (a line) to 1 (the whole height); no bar without a score."""
+    bottom = HEIGHT - 2
+    bars = []
+    for place, share in enumerate(shares):
+        if (found := known(share)) is not None:
+            top = coordinate(-1.5 - (bottom - 2.5) * min(1.0, max(0.0, found)))
+            bars.append(f"M{place * (BAR + 1)} {bottom}v{top}h{BAR}V{bottom}z")
+    width = max(1, len(shares) * (BAR + 1) - 1)
+    path = element("path", d="".join(bars), **paint("mark"))
+    return _mark(line(0, bottom + 1, width, bottom + 1, **paint("grid")), path, width=width)
+
+
+def text_mark(shown: Iterable[tuple[float, float]], hits: Iterable[float], cuts: Iterable[float]) -> Markup:
+    """Return a part of a long text: what is shown of it, the hits of a search, and where prompts were cut.
+
+    Parameters: all as shares of the part, 0..1.
+    """
+    parts = [rect(WIDTH * start, 0, WIDTH * (end - start), HEIGHT, **paint("pale")) for start, end in shown]
+    thin = {"vector_effect": "non-scaling-stroke"}
+    ticks = [line(at, 3, at, HEIGHT - 3, **thin) for at in dict.fromkeys(round(WIDTH * hit) for hit in hits)]
+    dashes = [line(WIDTH * cut, 0, WIDTH * cut, HEIGHT, stroke_dasharray="3 2", **thin) for cut in cuts]
+    found = [*parts, group("line", ticks, stroke_width=2), group("other-line", dashes, stroke_width=2)]
+    return _mark(*found, stretched=True)
+
+
+def _mark(*parts: Markup, width: int = WIDTH, stretched: bool = False) -> Markup:
     """Return a picture that screen readers skip and that cannot be focused."""
     box = f"0 0 {coordinate(width)} {coordinate(HEIGHT)}"
     return element(
         "svg", *parts, class_="chart-mark", viewBox=box, width=width, height=HEIGHT, aria_hidden="true",
         focusable="false",
+        preserveAspectRatio="none" if stretched else None,
     )  # fmt: skip

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -419,6 +419,11 @@ class Site:
     def folders(self) -> Sequence[Path]:
         """Folders with the user's own benchmarks: those given, and those that the stores remember."""
         return [*self.benchmark_folders, *self._remembered.folders]
+
+    @property
+    def copied_definitions(self) -> Collection[str]:
+        """The user's own benchmarks whose folders are gone, or changed: a store has their definitions as last run."""
+        return self._remembered.copied.keys()
 
     @property
     def _remembered(self) -> RememberedBenchmarks:

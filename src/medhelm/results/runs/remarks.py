@@ -13,7 +13,7 @@ import numpy as np
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import EXTENDED, JURY, InjectionEffect, Rule, Run
 from medhelm.domain.benchmark import group_by
-from medhelm.domain.completion import explain_codes
+from medhelm.domain.completion import UNREADABLE_REPLY
 from medhelm.domain.result import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError
@@ -225,11 +225,11 @@ def _missing_judgments(judged: Iterable[Run]) -> Iterator[Remark]:
             n_without += sum(run.jury_result.n_too_few_judges for run in runs if run.jury_result)
     if shares:
         most = codes.most_common(3)
-        kinds = ", ".join(f"{code} {count}" for code, count in most)
+        kinds = "; ".join(f"{UNREADABLE_REPLY.get(code, code.replace('_', ' '))} ({count})" for code, count in most)
         have = "has" if n_without == 1 else "have"
         lost = f"; {plural(n_without, 'completion')} {have} no score as a result" if n_without else ""
-        meaning = explain_codes(code for code, _ in most)
-        text = f"Judgments are missing: {', '.join(shares)} ({kinds}){lost}. {meaning}".rstrip()
+        reasons = "The reason" if len(codes) == 1 else "The most frequent reasons" if len(codes) > 3 else "The reasons"
+        text = f"Judgments are missing: {', '.join(shares)}{lost}. {reasons}: {kinds}."
         yield Remark("missing_judgments", "", text)
 
 

@@ -14,7 +14,7 @@ from medhelm.domain import Instance, Message, Prompt, Reference
 from medhelm.domain.completion import strip_reasoning
 from medhelm.errors import UserError
 from medhelm.extensions.web.cases.case import NO_PROMPT, BenchmarkCases, find_case, open_cases
-from medhelm.extensions.web.cases.listing import find_cases, locate_case
+from medhelm.extensions.web.cases.listing import NEIGHBORS, find_cases, locate_case
 from medhelm.extensions.web.cases.search import CaseSearch
 from medhelm.io.http.pages import url_key
 from medhelm.results.runs.answers import option_labels, option_reader
@@ -136,6 +136,24 @@ def test_neighbors_within_a_search(cases: BenchmarkCases) -> None:
     assert (last.number, last.previous, last.next) == (5, url_key(HOSTILE_IDS[6]), "")
     outside = locate_case(cases, search, HOSTILE_IDS[1])
     assert (outside.number, outside.next) == (0, url_key(HOSTILE_IDS[0]))
+    for place in (first, last, outside):
+        assert [one.row.instance_id for one in place.neighbors] == [HOSTILE_IDS[n] for n in (0, 2, 4, 6, 8)]
+        assert (place.first, place.last, place.n_before, place.n_after) == (
+            url_key(HOSTILE_IDS[0]), url_key(HOSTILE_IDS[8]), 0, 0,
+        )  # fmt: skip
+    assert first.neighbors[1].shares == [1.0, 1.0, 0.0], "in the order of rank"
+
+
+@pytest.mark.parametrize("at", [0, 1, 12, 13, 30, 58, 59])
+def test_neighbors_of_a_long_list_are_around_the_case(tmp_path: Path, at: int) -> None:
+    write_run(tmp_path / "store", make_run("many", "lab/m", n=60), (make_record(n) for n in range(60)))
+    many = open_cases([tmp_path / "store"], "many")
+    ids = [item.row.instance_id for item in find_cases(many, CaseSearch(), size=60).items]
+    found = locate_case(many, CaseSearch(), ids[at])
+    assert [one.row.instance_id for one in found.neighbors] == ids[found.n_before :][:NEIGHBORS]
+    assert found.n_before == min(max(0, at - NEIGHBORS // 2), 60 - NEIGHBORS)
+    assert found.n_before + len(found.neighbors) + found.n_after == 60
+    assert locate_case(many, CaseSearch(text="no such text"), ids[at]).neighbors == []
 
 
 @pytest.mark.parametrize("name", ["", "nothing", "../runs/toy", "t*"])

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from medhelm.extensions.web.cases.view import (
     END,
     LEAST_LONG,
-    MOST_OF_START,
+    MOST_OF_PART,
+    SECTIONS,
     Piece,
     find_hits,
     make_box,
@@ -66,11 +67,32 @@ def test_hits_in_html_change_no_text_and_open_no_element(text: str, needle: str)
 def test_a_box_shows_both_ends_of_a_long_text(length: int) -> None:
     text = ("word " * (length // 5 + 1))[:length]
     box = make_box("Note", text, needle="WORD", notes={10: "cut", length + 5: "elsewhere"})
-    start, end = ("".join(piece.text for piece in part) for part in (box.start, box.end))
+    start, end = ("".join(piece.text for piece in part) for part in (box.part, box.end))
     assert (text[: len(start)], text[len(text) - len(end) :]) == (start, end)
     assert len(start) + box.n_between + len(end) == box.length == length
     assert box.is_long is (length >= LEAST_LONG)
-    assert len(start) <= MOST_OF_START or not box.is_long
+    assert len(start) <= MOST_OF_PART or not box.is_long
     assert len(end) <= END
     assert box.n_hits == text.count("word")
-    assert [piece.note for piece in [*box.start, *box.end] if piece.note] == (["cut"] if length > 10 else [])
+    assert [piece.note for piece in [*box.part, *box.end] if piece.note] == (["cut"] if length > 10 else [])
+    assert bool(box.ruler) is (box.n_between > 0)
+
+
+@pytest.mark.parametrize("at", [0, 1, 71, 19_000, 50_000, 98_000, 99_999, 10**9])
+def test_a_ruler_covers_the_whole_text_and_its_places_are_shown_where_it_leads_to(at: int) -> None:
+    words = [f"word{n:05}" for n in range(10_000)]
+    text = " ".join(words)
+    box = make_box("Note", text, needle="word05000", notes={60_000: "cut"}, at=at)
+    part, end = ("".join(piece.text for piece in own) for own in (box.part, box.end))
+    assert box.n_before + len(part) + box.n_between + len(end) == box.length == len(text)
+    assert text[box.n_before :].startswith(part)
+    assert part.split()[0] in words, "a part starts with a word"
+    assert box.n_before <= at <= box.n_before + 200 or at >= len(text) - 2 * END
+    assert [one.first for one in box.ruler[1:]] == [one.last + 1 for one in box.ruler[:-1]]
+    assert (len(box.ruler), box.ruler[0].first, box.ruler[-1].last) == (SECTIONS, 1, len(text))
+    (hit,) = [one for one in box.ruler if one.n_hits]
+    assert hit.first <= text.index("word05000") + 1 <= hit.last
+    (cut,) = [one for one in box.ruler if one.notes]
+    assert cut.first <= 60_001 <= cut.last
+    assert box.ruler[-1].is_shown, "the end is always shown"
+    assert [one.is_shown for one in box.ruler if one.first <= box.n_before + 1 <= one.last] == [True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -48,7 +49,8 @@ def client(folder: Path) -> TestClient:
 def scan(html: str) -> HtmlPage:
     """Read a page and check that nothing in it would run."""
     page = HtmlPage(html)
-    assert not {"img", "iframe", "object", "svg", "embed", "base"} & set(page.tags())
+    assert not {"img", "iframe", "object", "embed", "base"} & set(page.tags())
+    assert {attributes.get("class") for tag, attributes in page.elements if tag == "svg"} <= {"chart-mark"}
     assert page.values("style", "srcdoc") == []
     assert all(one.startswith(("/", "#")) for one in page.values("href", "src", "action") if one)
     scripts = [attributes.get("src", "inline") for tag, attributes in page.elements if tag == "script"]
@@ -232,6 +234,52 @@ def test_a_long_prompt_shows_its_question_both_ends_hits_and_where_it_was_cut(cl
     assert "Fever on day 9" in text
     assert "No hit of “zebra”" in shown(client, "/benchmarks/advice/cases/one?find=zebra")
     assert NOTE in client.get("/benchmarks/advice/cases/one/prompt").text
+
+
+def test_the_ruler_leads_to_hits_and_sections_of_a_long_text(tmp_path: Path) -> None:
+    folder = make_case_store(tmp_path / "store", is_long=True)
+    client = make_client(folder)
+    html = client.get("/benchmarks/toy/cases/plain?show=wrong&find=needle").text
+    sections, hits = (re.findall(rf'<a{kind} href="([^"]*box=1[^"]*)"', html) for kind in ("", ' class="number"'))
+    assert (len(sections), len(hits)) == (12, 1)
+    assert "show=wrong" in sections[0]
+    assert "find=needle" in sections[0]
+    assert "needle" not in part_of(html)
+    there = client.get(unescape(hits[0].partition("#")[0])).text
+    assert "needle" in part_of(there)[:400], "the place is at the start of the part"
+    assert "before are not shown here" in there
+    assert client.get("/benchmarks/toy/cases/plain?from=0").status_code == 400
+    assert 'class="ruler"' not in client.get(f"/benchmarks/toy/cases/{url_key(HOSTILE_IDS[1])}").text
+
+
+def part_of(html: str) -> str:
+    """Return the text of the part that is shown of the first text."""
+    found = re.search(r'<pre class="box text" id="text-1".*?</pre>', html, re.DOTALL)
+    assert found
+    return re.sub("<[^>]*>", "", found[0])
+
+
+def test_the_rail_lists_the_cases_of_the_search_and_keeps_its_filters(client: TestClient) -> None:
+    html = client.get("/benchmarks/toy/cases/plain?show=wrong").text
+    rail = html.partition('<nav class="rail"')[2].partition("</nav>")[0]
+    links = re.findall(r'<a href="([^"]*)"( aria-current="true")?', rail)
+    assert [bool(current) for _, current in links] == [True, False, False, False, False]
+    assert all(link.endswith("?show=wrong") for link, _ in links)
+    assert [client.get(link).status_code for link, _ in links] == [200] * 5
+    assert "1 of 2 right" in rail, "the first one has no score of one model"
+    assert (
+        'aria-current="true"'
+        not in client.get(f"/benchmarks/toy/cases/{url_key('..')}?text=nothing")
+        .text.partition('<nav class="rail"')[2]
+        .partition("</nav>")[0]
+    )
+
+
+def test_the_rail_of_a_file_holds_the_exported_cases_only(folder: Path) -> None:
+    html = static_page(Site(stores=[folder]), "case", most_cases=3, benchmark="toy", case="plain")
+    rail = html.partition('<nav class="rail"')[2].partition("</nav>")[0]
+    assert rail.count("<li>") == 3
+    assert rail.count('aria-current="true"') <= 1
 
 
 def test_reasoning_is_folded_and_not_part_of_the_answer(client: TestClient) -> None:

@@ -30,6 +30,9 @@ from medhelm.results.runs.answers import read_answers, read_prompts
 PAGE = 50
 """Instances on one page of a list."""
 
+NEIGHBORS = 25
+"""Instances that are listed around one."""
+
 EXCERPT = 240
 """Characters of a prompt in a list."""
 
@@ -60,6 +63,11 @@ class CaseListItem:
     def excerpt(self) -> str:
         """The excerpt as text; empty if the prompt is not stored."""
         return "".join(one.text for one in self.fragments)
+
+    @property
+    def shares(self) -> list[float | None]:
+        """Scores of the models that count, from 0 (worst) to 1 (best), in the order of rank; None without a score."""
+        return [self.row.shares.get(model) for model in self.counted]
 
     @property
     def n_right(self) -> int:
@@ -104,6 +112,19 @@ class CasePosition:
     """Key of the instance before it; empty for the first."""
     next: str = ""
     """Key of the instance after it; empty for the last."""
+    first: str = ""
+    """Key of the first instance of the result; empty if there is none."""
+    last: str = ""
+    """Key of the last one."""
+    neighbors: Sequence[CaseListItem] = ()
+    """Instances around it, and itself, with scores only; the first ones if it does not meet the conditions."""
+    n_before: int = 0
+    """Instances before the neighbors."""
+
+    @property
+    def n_after(self) -> int:
+        """Instances after the neighbors."""
+        return self.total - self.n_before - len(self.neighbors)
 
 
 def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size: int = PAGE) -> CaseList:
@@ -196,12 +217,23 @@ def locate_case(
     """
     check_search(cases, search)
     ids = search_cases(cases.searched, search) if among is None else among
-    if instance_id not in ids:
-        return CasePosition(0, len(ids), next=url_key(ids[0]) if ids else "")
-    at = ids.index(instance_id)
-    before = url_key(ids[at - 1]) if at else ""
-    after = url_key(ids[at + 1]) if at + 1 < len(ids) else ""
-    return CasePosition(at + 1, len(ids), before, after)
+    at = ids.index(instance_id) if instance_id in ids else -1
+    start = max(0, min(at - NEIGHBORS // 2, len(ids) - NEIGHBORS))
+    near, counted = ids[start : start + NEIGHBORS], counted_models(cases.searched, search)
+    rows = read_case_rows(cases.searched, near, with_flags=False) if near else []
+    return CasePosition(
+        number=at + 1,
+        total=len(ids),
+        previous=url_key(ids[at - 1]) if at > 0 else "",
+        next=url_key(ids[at + 1]) if at + 1 < len(ids) else "",
+        first=url_key(ids[0]) if ids else "",
+        last=url_key(ids[-1]) if ids else "",
+        neighbors=[
+            CaseListItem(key=url_key(row.instance_id), row=row, fragments=(), answers={}, correct=(), counted=counted)
+            for row in rows
+        ],
+        n_before=start,
+    )
 
 
 def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> OutcomeCounts:

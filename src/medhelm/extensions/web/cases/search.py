@@ -297,11 +297,12 @@ def search_cases(searched: SearchedRuns, search: CaseSearch) -> list[str]:
         return records.search(search)
 
 
-def read_case_rows(searched: SearchedRuns, instance_ids: Sequence[str]) -> list[CaseRow]:
-    """Read scores and flags of these instances by all models, in the order of the ids."""
+def read_case_rows(searched: SearchedRuns, instance_ids: Sequence[str], *, with_flags: bool = True) -> list[CaseRow]:
+    """Read the scores of these instances by all models, in the order of the ids. `with_flags`: flags, too."""
     with _Records(searched) as records:
-        records.find_blanks(instance_ids)
-        return records.case_rows(instance_ids, with_flags=True)
+        if with_flags:
+            records.find_blanks(instance_ids)
+        return records.case_rows(instance_ids, with_flags=with_flags)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from medhelm.domain import Benchmark
 from medhelm.domain.benchmark import group_by
 from medhelm.domain.text import plural
 from medhelm.extensions.web.cases.case import Case, CaseCompletion, CaseJudgment
+from medhelm.extensions.web.marks import text_mark
 from medhelm.io.http.pages import url_key
 from medhelm.results.formats.markdown import rendered
 
@@ -159,54 +160,111 @@ def hit_pattern(needle: str) -> re.Pattern[str]:
 
 
 # --- long texts -------------------------------------------------------------------------------------------------------
-# Shows both ends of a long text.
+# A part of a long text, its end, and a ruler of the whole.
 
-MOST_OF_START, LEAST_LONG, END = 20_000, 3_000, 900
-"""Characters of the start of a long text on a page; characters from which a text is long; characters of its end."""
+MOST_OF_PART, LEAST_LONG, END = 20_000, 3_000, 900
+"""Characters of a part of a long text on a page; characters from which a text is long; characters of its end."""
+
+SECTIONS = 12
+"""Sections of a ruler: each is wide enough for a finger where the page is narrowest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextBox:
-    """A text on a page: as a whole, or its start and its end."""
+    """A text on a page: as a whole, or a part and its end."""
 
     title: str
     """Name of the text."""
-    start: Sequence[Piece]
-    """The text, or its start."""
+    part: Sequence[Piece]
+    """The text, or a part of a long one: its start, unless another place was asked for."""
     end: Sequence[Piece]
     """The end of a long text; empty for others."""
     length: int
     """Characters of the whole text."""
+    n_before: int
+    """Characters before the part, which are not shown."""
     n_between: int
-    """Characters between start and end that are not shown."""
+    """Characters between the part and the end that are not shown."""
     hits: Sequence[Hit]
     """The first hits of a search in the whole text."""
     n_hits: int
     """Number of all hits."""
+    ruler: Sequence[RulerSection] = ()
+    """The whole text in sections of equal length; empty if all of it is shown."""
 
     @property
     def is_long(self) -> bool:
-        """Return True if start and end are shown apart."""
+        """Return True if the end is shown apart."""
         return bool(self.end)
 
 
-def make_box(title: str, text: str, *, needle: str = "", notes: Mapping[int, str] | None = None) -> TextBox:
-    """Return a text for a page. `notes`: position in the text -> remark to show there."""
-    hits, n_hits = find_hits(text, needle)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulerSection:
+    """A section of a long text on its ruler."""
+
+    first: int
+    """Position of its first character, from 1."""
+    last: int
+    """Position of its last character."""
+    n_hits: int
+    """Hits of a search in it."""
+    notes: Sequence[str]
+    """Remarks on places in it."""
+    is_shown: bool
+    """True if the page shows some of it."""
+    picture: Markup
+    """The parts that the page shows, the hits, and the places with remarks."""
+
+
+def make_box(
+    title: str, text: str, *, needle: str = "", notes: Mapping[int, str] | None = None, at: int = 0
+) -> TextBox:
+    """Return a text for a page.
+
+    Parameters: notes, position in the text -> remark to show there; at, position that the part of a long text shows.
+    """
+    notes, (hits, n_hits) = notes or {}, find_hits(text, needle)
     is_long = len(text) >= LEAST_LONG
     end_at = _word_start(text, len(text) - END) if is_long else len(text)
-    start_at = min(end_at, MOST_OF_START)
-    parts = [(0, text[:start_at]), (end_at, text[end_at:])]
-    start, end = (mark_hits(_with_notes(part, place, notes or {}), needle) for place, part in parts)
+    first = _word_start(text, max(0, min(at - AROUND, end_at - END))) if is_long and at > AROUND else 0
+    last = min(end_at, first + MOST_OF_PART)
+    parts = [(first, text[first:last]), (end_at, text[end_at:])]
+    part, end = (mark_hits(_with_notes(own, place, notes), needle) for place, own in parts)
     return TextBox(
         title=title,
-        start=start,
+        part=part,
         end=end,
         length=len(text),
-        n_between=end_at - start_at,
+        n_before=first,
+        n_between=end_at - last,
         hits=hits,
         n_hits=n_hits,
+        ruler=_ruler(text, needle, notes, [(first, last), (end_at, len(text))]) if first or last < end_at else (),
     )
+
+
+def _ruler(text: str, needle: str, notes: Mapping[int, str], shown: Sequence[tuple[int, int]]) -> list[RulerSection]:
+    """Return the sections of a text. `shown`: start and end of the parts that the page shows."""
+    hits = [match.start() for match in hit_pattern(needle).finditer(text)] if needle else []
+    edges = [len(text) * number // SECTIONS for number in range(SECTIONS + 1)]
+    found = []
+    for first, last in pairwise(edges):
+        size = last - first
+        own = [((at - first) / size) for at in hits if first <= at < last]
+        cuts = [at for at in sorted(notes) if first <= at < last]
+        seen = [(max(first, start), min(last, end)) for start, end in shown if start < last and first < end]
+        spans = [((start - first) / size, (end - first) / size) for start, end in seen]
+        found.append(
+            RulerSection(
+                first=first + 1,
+                last=last,
+                n_hits=len(own),
+                notes=[notes[at] for at in cuts],
+                is_shown=bool(seen),
+                picture=text_mark(spans, own, [(at - first) / size for at in cuts]),
+            )
+        )
+    return found
 
 
 def _with_notes(text: str, place: int, notes: Mapping[int, str]) -> list[Piece]:

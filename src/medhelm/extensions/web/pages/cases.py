@@ -27,11 +27,13 @@ from medhelm.extensions.web.cases.view import (
     shown_text,
     without_option,
 )
-from medhelm.extensions.web.page import Destination, PageRequest
+from medhelm.extensions.web.marks import scores_mark
+from medhelm.extensions.web.page import MOST_PAGES, Destination, PageRequest
 from medhelm.extensions.web.pages.case_list import (
     CONDITIONS,
     SHOWN,
     is_binary,
+    is_graded,
     open_text,
     position_of,
     read_search,
@@ -55,6 +57,9 @@ from medhelm.storage.store import Store, stored_folder
 
 MOST_COMPLETIONS = 60
 """Most completions on the page."""
+
+MOST_CHARACTER = 1_000_000_000
+"""Highest position in a text."""
 
 QUESTION = "Question"
 """Title of the field with the question."""
@@ -84,6 +89,7 @@ def case_page(site: Site, request: PageRequest) -> Page:
         case = without_addresses(case)
     view = request.choice("view", VIEWS, "source" if case.choices else "rendered")
     find = request.text("find")
+    place = (request.number("box", 1, low=1, high=MOST_PAGES), request.number("from", 1, low=1, high=MOST_CHARACTER))
     found = _shown(case, cases.definition, wanted, is_rendered=view == "rendered", needle=find or search.text)
     return Page(
         template="case.html",
@@ -92,7 +98,7 @@ def case_page(site: Site, request: PageRequest) -> Page:
             "cases": cases,
             "case": case,
             "shown": found,
-            "given": _given(case, cases.definition, find or search.text),
+            "given": _given(case, cases.definition, find or search.text, place),
             "cuts": [(one.model, one.truncated_characters) for one in case.completions if one.truncated_characters],
             "references": _references(case, is_rendered=view == "rendered", needle=find or search.text),
             "options": option_rows(case, found),
@@ -103,6 +109,8 @@ def case_page(site: Site, request: PageRequest) -> Page:
             "not_computed": common_failures(case.completions),
             "names": site.names,
             "position": position_of(site, request, cases, search, case.instance_id),
+            "scores_mark": scores_mark,
+            "graded": is_graded(cases),
             "state": {"parameters": search_parameters(search), "a": first, "b": second, "view": view, "find": find},
             "n_left_out": len(cases.models) - len(models),
             "described": _described(search),
@@ -151,9 +159,16 @@ def _references(case: Case, *, is_rendered: bool, needle: str) -> list[tuple[Sho
     ]
 
 
-def _given(case: Case, definition: Benchmark | None, needle: str) -> list[tuple[PromptPart, TextBox]]:
-    """Return the parts of the prompt: the instruction, the question, then the others, long ones last."""
+def _given(
+    case: Case, definition: Benchmark | None, needle: str, place: tuple[int, int]
+) -> list[tuple[PromptPart, TextBox]]:
+    """Return the parts of the prompt: the instruction, the question, then the others, long ones last.
+
+    `place`: number of a part, and position in it that is shown; both from 1.
+    """
     parts = prompt_parts(case.messages, case.choices, case.labels, definition) if case.messages else []
+    if not any(one["role"] == "assistant" for one in case.messages):
+        parts = sorted(parts, key=_order)
     longest = max((len(part.text) for part in parts), default=0)
     by_cut = group_by(case.completions, lambda one: one.truncated_characters)
     cuts = {
@@ -162,18 +177,16 @@ def _given(case: Case, definition: Benchmark | None, needle: str) -> list[tuple[
         if 0 < at < longest
     }
     found = []
-    for part in parts:
+    for number, part in enumerate(parts, 1):
         is_cut = len(part.text) == longest and not part.is_instruction
-        found.append((part, make_box(part.title, part.text, needle=needle, notes=cuts if is_cut else None)))
-    is_conversation = any(one["role"] == "assistant" for one in case.messages)
-    if is_conversation:
-        return found
+        at = place[1] - 1 if number == place[0] else 0
+        found.append((part, make_box(part.title, part.text, needle=needle, notes=cuts if is_cut else None, at=at)))
+    return found
 
-    def place(pair: tuple[PromptPart, TextBox]) -> int:
-        part = pair[0]
-        return 0 if part.is_instruction else 1 if part.title == QUESTION else 2 + (len(part.text) >= LEAST_LONG)
 
-    return sorted(found, key=place)
+def _order(part: PromptPart) -> int:
+    """Return the place of a part of a prompt on the page."""
+    return 0 if part.is_instruction else 1 if part.title == QUESTION else 2 + (len(part.text) >= LEAST_LONG)
 
 
 def _compared(

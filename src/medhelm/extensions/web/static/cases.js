@@ -1,4 +1,5 @@
-/* The left and right arrow keys follow the links to the previous and next case; buttons copy an answer. */
+/* The left and right arrow keys follow the links to the previous and next case, up and down move in the list of cases;
+   buttons copy an answer. */
 (function () {
   'use strict';
   document.addEventListener('keydown', function (event) {
@@ -9,6 +10,16 @@
     var link = document.querySelector('a[data-key="' + (/^Arrow(Left|Right)$/.test(event.key) ? event.key : '') + '"]');
     if (link) { event.preventDefault(); link.click(); }
   });
+
+  var rail = document.querySelector('.rail ol');
+  if (rail) {
+    rail.addEventListener('keydown', function (event) {
+      var links = Array.prototype.slice.call(rail.querySelectorAll('a'));
+      var step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      var next = step && links[links.indexOf(document.activeElement) + step];
+      if (next) { event.preventDefault(); next.focus(); }
+    });
+  }
 
   // Browsers offer the clipboard on this machine and over TLS only.
   if (!navigator.clipboard) { return; }
