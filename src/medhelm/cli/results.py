@@ -343,8 +343,8 @@ def _find_releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, ...]:
     if others:
         kind = "release" if releases[0] in known or files[releases[0]][0].is_file() else "store"
         raise UserError(
-            f"`{releases[0]}` is a {kind}, and {', '.join(others)} is not: compare models or {kind}s. "
-            f"`medhelm gate --against {releases[0]}` tests whether models got worse since then."
+            f"`{releases[0]}` is a {kind}, and {', '.join(others)} is not: compare models or {kind}s. Folders of "
+            f"stores and releases count as such. `medhelm gate --against {releases[0]}` tests whether models got worse."
         )
     return names if len(names) > 1 else (names[0], CURRENT)
 

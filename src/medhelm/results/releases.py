@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -308,13 +307,6 @@ def released_models(release: Release) -> set[str]:
     for one in release.provenance:
         found.update([one.model, *one.jury, *one.prices])
     return found
-
-
-def current_like(known: KnownRelease, folders: Sequence[Path] = ()) -> Release:
-    """Return the current state of a store as a release, with the options of an earlier one. Raises: UserError."""
-    assert known.release is not None, "only releases that can be read are compared"
-    with TemporaryDirectory() as scratch:
-        return current_release(known.store, released_options(known.release, Path(scratch), folders))
 
 
 def compare_releases(first: Release, second: Release, runs: StoredRuns) -> ReleaseComparison:

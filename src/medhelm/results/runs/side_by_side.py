@@ -40,7 +40,7 @@ from medhelm.results.formats.fields import (
 )
 from medhelm.results.formats.tables import Value, as_line, escape_markdown
 from medhelm.results.options import USUAL, BoardOptions
-from medhelm.results.releases import CURRENT, RunPair, StoredRuns, current_release, pair_of, scoring_of
+from medhelm.results.releases import CURRENT, RunPair, StoredRuns, current_release, pair_of, released_models, scoring_of
 from medhelm.results.runs.selection import short_names
 from medhelm.storage.releases import MANIFEST, is_signed, read_release, release_names
 from medhelm.storage.runs import load_runs
@@ -76,8 +76,7 @@ class Side:
     @cached_property
     def names(self) -> Mapping[str, str]:
         """Model -> its name without the address of its server, by which columns are matched."""
-        rows = self.release.leaderboard["models"]
-        return short_names({row["model"] for row in rows} | {one.model for one in self.release.provenance})
+        return short_names(released_models(self.release))
 
     @cached_property
     def bases(self) -> Mapping[str, Mapping[str, CellProvenance]]:
@@ -138,37 +137,31 @@ def find_sides(store: Path, names: Sequence[str], options: BoardOptions = USUAL)
             f"{listed([f'`{name}`' for name in unknown])}: neither a release of {store}, nor the folder of a store or "
             f"of a release. {hint} `{CURRENT}` is the store as it is now.".replace("  ", " ")
         )
-    labels = dict(zip(folders, store_names(list(folders.values())).values(), strict=True))
-    places = [store, *folders.values()]
-    sides = []
+    stores = {name: folders.get(name, store) for name in names if name in folders or name == CURRENT}
+    labels = store_names(list(stores.values()))
+    places, sides = {store.resolve(): store}, []
     for name in names:
-        if name in folders or name == CURRENT:
-            release = current_release(folders.get(name, store), options, name=labels.get(name, name))
+        if name in stores:
+            place = stores[name]
+            release = current_release(place, options, name=CURRENT if name == CURRENT else labels[place])
             sides.append(Side(name=release.name, release=release, is_store=True))
+            places[place.resolve()] = place
             continue
         release = read_release(own, name)
         sides.append(Side(name=release.name, release=release, is_store=False, is_signed=is_signed(own, name)))
-        if name not in known and (other := Path(name).resolve().parents[1] / "store.json").is_file():
-            places.append(other.parent)
-    unique = {place.resolve(): place for place in places}
-    runs = StoredRuns(run for place in unique.values() for run in load_runs(open_store(place)))
-    return _with_unique_names(sides), runs
+        if name not in known and (place := Path(name).resolve().parents[1] / "store.json").is_file():
+            places[place.parent] = place.parent
+    return with_unique_names(sides), StoredRuns(run for one in places.values() for run in load_runs(open_store(one)))
 
 
-def _with_unique_names(sides: Sequence[Side]) -> list[Side]:
-    """Number the columns whose names others have. Raises: UserError for the same store or release given twice."""
-    used: dict[str, list[Side]] = {}
+def with_unique_names(sides: Sequence[Side]) -> list[Side]:
+    """Number the columns whose names others have. Raises: UserError for a release that is given twice."""
+    found: list[Side] = []
     for one in sides:
-        same = used.setdefault(one.name, [])
-        if any((other.is_store, other.release.created) == (one.is_store, one.release.created) for other in same) or (
-            one.is_store and any(other.is_store for other in same)
-        ):
+        same = [other for other in found if other.release.name == one.release.name]
+        if any(other.release == one.release for other in same):
             raise UserError(f"`{one.name}` is named twice. Nothing differs from itself; name another one.")
-        same.append(one)
-    found = []
-    for one in sides:
-        number = used[one.name].index(one) + 1
-        found.append(one if number == 1 else replace(one, name=f"{one.name} ({number})"))
+        found.append(replace(one, name=f"{one.name} ({len(same) + 1})") if same else one)
     return found
 
 
@@ -373,10 +366,10 @@ def changed_runs(first: Side, other: Side, benchmark: str, runs: StoredRuns) -> 
 def name_in(model: str, side: Side) -> str:
     """Return the name of a model of one column among those of several.
 
-    >>> name_in("openai/x", Side(name="2026-10", release=None, is_store=False))
-    'openai/x [2026-10]'
+    >>> name_in("openai/x", Side(name="2026-10 [ours]", release=None, is_store=False))
+    'openai/x [2026-10, ours]'
     """
-    return f"{model} [{side.name}]"
+    return f"{model} [{side.name.replace(' [', ', ').removesuffix(']')}]"
 
 
 # --- table, sentences and JSON ----------------------------------------------------------------------------------------
@@ -521,10 +514,10 @@ def _outcome_in_words(outcome: Outcome, models: Sequence[str]) -> str:
     """Return what the changes of some models say; only those that are significant are named.
 
     >>> _outcome_in_words("same completions", ["a", "b"]), _outcome_in_words("worse", ["a"])
-    ('2 models have the same completions', 'a is worse')
+    ('2 models have the same completions', 'a is significantly worse')
     """
     if outcome in ("better", "worse"):
-        return f"{listed(models, NAMES)} {'is' if len(models) == 1 else 'are'} {outcome}"
+        return f"{listed(models, NAMES)} {'is' if len(models) == 1 else 'are'} significantly {outcome}"
     have = ("has " if len(models) == 1 else "have ") if outcome == "same completions" else ""
     return f"{plural(len(models), 'model')} {have}{OUTCOMES[outcome]}"
 
@@ -535,10 +528,11 @@ def _limits(found: SideBySide) -> Iterator[str]:
     for other in found.sides[1:]:
         if other.ranked_by != first.ranked_by:
             yield f"{first.name} ranks by {first.ranked_by}, {other.name} by {other.ranked_by}."
-        if set(other.titles) != set(first.titles):
+        shared = [model for model in other.rows if model in first.rows]
+        if lacking := [model for model in shared if other.bases[model].keys() != first.bases[model].keys()]:
             yield (
-                f"{first.name} and {other.name} have different benchmarks ({len(first.titles):,} and "
-                f"{len(other.titles):,}): their numbers are means over their own, changes over those of both."
+                f"In {first.name} and {other.name}, the numbers of {listed(lacking, NAMES)} rest on different "
+                "benchmarks. Changes are on those of both."
             )
 
 
