@@ -389,7 +389,7 @@ class RunPair:
     scores: tuple[InstanceScores, InstanceScores]
     """Their scores."""
     differences: Sequence[Difference]
-    """How the conditions of the later run differ from those of the earlier one."""
+    """Conditions of the later run that differ from those of the earlier one."""
 
     @property
     def ids(self) -> list[str]:

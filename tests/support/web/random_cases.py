@@ -24,7 +24,7 @@ from medhelm.domain import (
     Score,
 )
 from medhelm.domain.completion import CAUSED_BY_MODEL
-from medhelm.extensions.web.cases.search import CaseSearch
+from medhelm.extensions.web.cases.search import OF_TWO, CaseSearch
 from medhelm.scoring.metric import apply, is_unreadable
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import write_prompts
@@ -243,11 +243,15 @@ def _instance_meets(
         best, worst = shares[search.better], shares[search.than]
         if best is None or worst is None or best <= worst:
             return False
-    if search.show == "changed":
+    if search.show in OF_TWO:
         pair = (search.got, search.missed)
         outcomes = [True if model in right else False if model in wrong else None for model in pair]
         said = [answer(own[model]) if stored.keys else None for model in pair]
-        return (None not in outcomes and outcomes[0] != outcomes[1]) or (None not in said and said[0] != said[1])
+        has_flipped = None not in outcomes and outcomes[0] != outcomes[1]
+        is_other = None not in said and said[0] != said[1]
+        if search.show == "other_answer":
+            return is_other and None not in outcomes and not has_flipped
+        return has_flipped or is_other
     if (search.got and search.got not in right) or (search.missed and search.missed not in wrong):
         return False
     judged = [search.model] if search.model else list(own)

@@ -77,7 +77,7 @@ def compared_names(site: Site, request: Parameters) -> list[str]:
     first_name = request.known_name("before", titles, earlier[-1] if earlier else (releases or list(titles))[-1])
     further = request.texts("also")
     if unknown := next((name for name in further if name not in titles), ""):
-        raise PageNotFound(f"`{unknown[:80]}` is no store or release of this site. Known: {', '.join(titles)}.")
+        raise PageNotFound(f"`{unknown[:80]}` is not a store or release of this site. Known: {', '.join(titles)}.")
     return [first_name, second, *(one for one in dict.fromkeys(further) if one not in (first_name, second))]
 
 

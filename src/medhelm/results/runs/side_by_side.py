@@ -168,7 +168,7 @@ def with_unique_names(sides: Sequence[Side]) -> list[Side]:
 # --- changes ----------------------------------------------------------------------------------------------------------
 
 Outcome = Literal["better", "worse", "not separated", "same completions", "not comparable"]
-"""What a change says."""
+"""Verdict on a change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,7 @@ class SideChange:
     """A model in a later column compared with the first one."""
 
     outcome: Outcome
-    """What the change says."""
+    """The verdict."""
     difference: PairedDifference | None = None
     """Later minus first, the mean over the benchmarks that could be compared, from 0 (worst) to 1 (best)."""
     p_adjusted: float | None = None
@@ -382,7 +382,7 @@ OUTCOMES: Mapping[Outcome, str] = {
     "same completions": "same completions",
     "not comparable": "cannot be compared",
 }
-"""What a change says, in words."""
+"""Verdict -> its words."""
 
 CHANGE_FIELDS: list[Field[SideChange]] = [
     *flat_interval("difference", lambda change: change.difference, missing="not comparable", heading="change"),
@@ -518,7 +518,7 @@ def _outcome_in_words(outcome: Outcome, models: Sequence[str]) -> str:
     """
     if outcome in ("better", "worse"):
         return f"{listed(models, NAMES)} {'is' if len(models) == 1 else 'are'} significantly {outcome}"
-    have = ("has " if len(models) == 1 else "have ") if outcome == "same completions" else ""
+    have = ("has the " if len(models) == 1 else "have the ") if outcome == "same completions" else ""
     return f"{plural(len(models), 'model')} {have}{OUTCOMES[outcome]}"
 
 

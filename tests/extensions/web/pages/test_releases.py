@@ -58,7 +58,7 @@ def test_changes_have_the_verdict_of_the_test_and_their_cases(client: TestClient
     assert change["difference"] == pytest.approx(33 / 40)
     text = client.get(f"/compare/releases?before=2026-10&now={now}").text
     assert "openai/model-3 on PUBMED_QA (better)" in text
-    assert '<a href="/benchmarks/pubmed_qa/cases/i000">i000</a>' in text
+    assert "/benchmarks/pubmed_qa/cases/i000?before=2026-10" in text
     assert client.get("/benchmarks/pubmed_qa/cases/i000").status_code == 200
     assert "<b>first" not in text
     assert "@http" not in text
@@ -90,7 +90,7 @@ def test_ids_of_secret_data_are_left_out_with_the_texts(tmp_path: Path) -> None:
     client = make_client(store, with_text=False)
     page = client.get("/compare/releases?before=one&now=two").text
     assert "Ids of cases are left out" in page
-    assert "9 gained, 9 lost" in page
+    assert "9 newly right, 9 newly wrong" in page
     for path in ("/compare/releases", "/compare/releases.csv", "/api/releases/compare"):
         assert "i001" not in client.get(f"{path}?before=one&now=two").text, path
 
