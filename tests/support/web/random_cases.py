@@ -13,6 +13,7 @@ from medhelm.domain import (
     JURY,
     RULES,
     Completion,
+    Estimate,
     Failure,
     Instance,
     Judgment,
@@ -70,11 +71,18 @@ class Stored:
         return fmean([one for one in (share(record) for record in self.records[model]) if one is not None] or [-1.0])
 
 
-def write_choices(folder: Path, seed: int, n: int = 14, models: Sequence[str] = MODELS) -> Stored:
-    """Write the benchmark `toy` with options A to C: answers of all forms, failures, cut prompts and completions."""
+def write_choices(
+    folder: Path, seed: int, n: int = 14, models: Sequence[str] = MODELS, draws: int = 1, **changes: Any
+) -> Stored:
+    """Write the benchmark `toy` with options A to C: answers of all forms, failures, cut prompts and completions.
+
+    Parameters: draws, another number draws other completions of the same questions; changes, fields of every run.
+    """
     draw = random.Random(seed)
     metric = METRICS["exact_match"]
     instances = [_instance(n, draw.randrange(3)) for n in range(n)]
+    prompts = [f"Question {place}: {draw.choice(('Heparin', 'aspirin', 'none'))} given?" for place in range(n)]
+    draw = random.Random(1_000 * draws + seed)
     records: dict[str, list[Record]] = {}
     for model in models:
         records[model] = []
@@ -94,8 +102,10 @@ def write_choices(folder: Path, seed: int, n: int = 14, models: Sequence[str] = 
                 scores=scores,
             )
             records[model].append(record)
-        stored = write_run(folder, make_run("toy", model, n=n), records[model])
-    prompts = [f"Question {place}: {draw.choice(('Heparin', 'aspirin', 'none'))} given?" for place in range(n)]
+        known = [one.scores[0].value for one in records[model] if one.scores[0].value is not None]
+        means = {"exact_match": Estimate(value=fmean(known), low=0.0, high=1.0, n=len(known), n_failed=n - len(known))}
+        run = make_run("toy", model, n=n, estimates=dict.fromkeys(RULES, means), **changes)
+        stored = write_run(folder, run, records[model])
     listed = "\nA. first\nB. second\nC. third\nAnswer:"
     rows = (
         (instance, Prompt((Message("user", text + listed),))) for instance, text in zip(instances, prompts, strict=True)

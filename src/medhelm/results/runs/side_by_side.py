@@ -22,7 +22,7 @@ from medhelm.domain.benchmark import group_by
 from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError, suggestion
-from medhelm.results.comparable import store_names
+from medhelm.results.comparable import BASELINE, store_names
 from medhelm.results.formats.fields import (
     STRING,
     Field,
@@ -88,9 +88,10 @@ class Side:
 
     @cached_property
     def rows(self) -> Mapping[str, Mapping[str, Any]]:
-        """Name of a ranked model -> its row of the leaderboard, in the order of rank."""
-        ranked = (row for row in self.release.leaderboard["models"] if row["rank"] is not None)
-        return {self.names[row["model"]]: row for row in sorted(ranked, key=lambda row: row["rank"])}
+        """Name of a model -> its row of the leaderboard, in its order; baselines only where they are ranked."""
+        rows = self.release.leaderboard["models"]
+        shown = [row for row in rows if row["rank"] is not None or not row["model"].startswith(BASELINE)]
+        return {self.names[row["model"]]: row for row in shown}
 
     @property
     def named_release(self) -> Release:
@@ -104,8 +105,9 @@ class Side:
 
     @property
     def ranked_by(self) -> str:
-        """The number that ranks."""
-        return str(self.release.leaderboard.get("ranked_by") or "win share")
+        """The number that ranks; without ranks, as for a single model, the macro average."""
+        is_ranked = any(row["rank"] is not None for row in self.rows.values())
+        return str(self.release.leaderboard.get("ranked_by") or "win share") if is_ranked else "macro average"
 
     @property
     def titles(self) -> Mapping[str, str]:
@@ -137,6 +139,9 @@ def find_sides(store: Path, names: Sequence[str], options: BoardOptions = USUAL)
             f"{listed([f'`{name}`' for name in unknown])}: neither a release of {store}, nor the folder of a store or "
             f"of a release. {hint} `{CURRENT}` is the store as it is now.".replace("  ", " ")
         )
+    frozen = [(own.folder / "releases" / name if name in known else Path(name)).resolve() for name in names]
+    if doubles := [name for name, place in zip(names, frozen, strict=True) if frozen.count(place) > 1]:
+        raise UserError(f"`{doubles[0]}` is named twice. Nothing differs from itself; name another one.")
     stores = {name: folders.get(name, store) for name in names if name in folders or name == CURRENT}
     labels = store_names(list(stores.values()))
     places, sides = {store.resolve(): store}, []
@@ -151,17 +156,15 @@ def find_sides(store: Path, names: Sequence[str], options: BoardOptions = USUAL)
         sides.append(Side(name=release.name, release=release, is_store=False, is_signed=is_signed(own, name)))
         if name not in known and (place := Path(name).resolve().parents[1] / "store.json").is_file():
             places[place.parent] = place.parent
-    return with_unique_names(sides), StoredRuns(run for one in places.values() for run in load_runs(open_store(one)))
+    return _with_unique_names(sides), StoredRuns(run for one in places.values() for run in load_runs(open_store(one)))
 
 
-def with_unique_names(sides: Sequence[Side]) -> list[Side]:
-    """Number the columns whose names others have. Raises: UserError for a release that is given twice."""
+def _with_unique_names(sides: Sequence[Side]) -> list[Side]:
+    """Number the columns whose names others have."""
     found: list[Side] = []
     for one in sides:
-        same = [other for other in found if other.release.name == one.release.name]
-        if any(other.release == one.release for other in same):
-            raise UserError(f"`{one.name}` is named twice. Nothing differs from itself; name another one.")
-        found.append(replace(one, name=f"{one.name} ({len(same) + 1})") if same else one)
+        n_same = sum(other.release.name == one.release.name for other in found)
+        found.append(replace(one, name=f"{one.name} ({n_same + 1})") if n_same else one)
     return found
 
 
@@ -191,10 +194,10 @@ class SideChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideScore:
-    """A ranked model in one column."""
+    """A model in one column."""
 
-    rank: int
-    """Its rank."""
+    rank: int | None
+    """Its rank; None for a model that is not ranked, such as the only one."""
     value: float
     """The number that ranks."""
     low: float | None
@@ -214,7 +217,7 @@ class SideRow:
     model: str
     """Its name."""
     scores: Sequence[SideScore | None]
-    """One for each column; None where the model is not ranked."""
+    """One for each column; None where the model has no number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,8 +243,8 @@ class SideBySide:
 def ranking_score(row: Mapping[str, Any]) -> SideScore | None:
     """Return the number that ranks a model, from its row in the JSON of a leaderboard; None without one."""
     averages = [row.get(key) or {} for key in ("adjusted_average", "macro_average")]
-    value = row.get("ranking_value", averages[1].get("value"))
-    if value is None or row["rank"] is None:
+    value = averages[1].get("value") if row.get("ranking_value") is None else row["ranking_value"]
+    if value is None:
         return None
     own = next((one for one in averages if one.get("value") == value), {})
     return SideScore(
@@ -270,7 +273,7 @@ def compare_sides(sides: Sequence[Side], runs: StoredRuns) -> SideBySide:
 
 
 def _changes(first: Side, other: Side, runs: StoredRuns) -> dict[str, SideChange]:
-    """Return the changes of the models that both columns rank; p-values are adjusted for all of them by Holm."""
+    """Return the changes of the models that both columns have; p-values are adjusted for all of them by Holm."""
     found = {model: _change(model, first, other, runs) for model in other.rows if model in first.rows}
     tested = {model: one for model, (one, _) in found.items() if one.p_adjusted is not None}
     adjusted = adjust_p_values([one.p_adjusted or 0.0 for one in tested.values()], "holm")
@@ -330,8 +333,8 @@ def _change(model: str, first: Side, other: Side, runs: StoredRuns) -> tuple[Sid
 
 
 def _is_same(before: CellProvenance, now: CellProvenance) -> bool:
-    """Return whether two scores rest on the same records and judgments."""
-    return (before.records, before.judgments) == (now.records, now.judgments) and bool(now.records)
+    """Return whether two scores rest on the same run, with the same records and judgments."""
+    return all(getattr(before, name) == getattr(now, name) for name in ("run_id", "records", "judgments"))
 
 
 def _compare_pairs(pairs: Mapping[str, RunPair], other: Side) -> ModelPair | None:
@@ -399,7 +402,7 @@ CHANGE_FIELDS: list[Field[SideChange]] = [
 """The change of a model from the first column."""
 
 SCORE_FIELDS: list[Field[SideScore]] = [
-    Field("rank", lambda score: score.rank, kind="whole number", heading="rank", drop=2),
+    Field("rank", lambda score: score.rank, kind="whole number", missing="not ranked", heading="rank", drop=2),
     *flat_interval("value", lambda score: score, heading="value"),
     Field("n_benchmarks", lambda score: score.n_benchmarks, kind="whole number", missing="unknown",
           heading="benchmarks", is_wide=True),
@@ -424,7 +427,7 @@ SIDE_FIELDS: list[Field[Side]] = [
 ROW_FIELDS: list[Field[SideRow]] = [
     Field("model", lambda row: row.model, kind="text"),
     Field("scores", lambda row: [score and fields_json(SCORE_FIELDS, score) for score in row.scores], kind="object",
-          schema=list_of(nullable(fields_schema(SCORE_FIELDS))), meaning="one for each of `sides`; null if not ranked"),
+          schema=list_of(nullable(fields_schema(SCORE_FIELDS))), meaning="one for each column; null without a number"),
 ]  # fmt: skip
 """A model in all columns."""
 
@@ -498,7 +501,7 @@ def verdict(found: SideBySide) -> list[str]:
     for place, other in enumerate(found.sides[1:], 1):
         changes = found.changes(place)
         if not changes:
-            ours, theirs = (listed(list(one.rows), NAMES) or "no ranked model" for one in (first, other))
+            ours, theirs = (listed(list(one.rows), NAMES) or "no model" for one in (first, other))
             sentences.append(
                 f"{first.name} and {other.name} have no model in common: {first.name} has {ours}; {other.name} has "
                 f"{theirs}."
