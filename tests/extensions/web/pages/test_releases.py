@@ -181,6 +181,14 @@ def test_stores_stand_side_by_side_with_their_own_numbers(two_runs: Path, store:
     assert "/compare/releases" in make_client(two_runs, other).get("/compare").text
 
 
+def test_static_files_say_nothing_of_cases_that_they_do_not_hold(two_runs: Path, tmp_path: Path) -> None:
+    export_site(Site(stores=[two_runs]), tmp_path / "site", most_cases=3)
+    page = (tmp_path / "site" / "compare" / "releases.html").read_text(encoding="utf-8")
+    held = {path.stem.partition("-")[0] for path in (tmp_path / "site" / "benchmarks" / "toy" / "cases").glob("i*")}
+    assert len(held) == 3
+    assert set(re.findall(r"\bi\d\d\b", page)) <= held
+
+
 def test_static_files_hold_the_cases_that_changed_with_both_completions(two_runs: Path, tmp_path: Path) -> None:
     export_site(Site(stores=[two_runs]), tmp_path / "site")
     page = (tmp_path / "site" / "compare" / "releases.html").read_text(encoding="utf-8")

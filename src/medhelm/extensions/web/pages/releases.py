@@ -32,6 +32,7 @@ from medhelm.extensions.web.compared import (
     side_titles,
 )
 from medhelm.extensions.web.page import PageRequest
+from medhelm.extensions.web.pages.case_list import exported_cases, opened
 from medhelm.extensions.web.pages.leaderboard import IMPORTED, Mark
 from medhelm.extensions.web.site import Site
 from medhelm.io.http.pages import Download, Page, Parameters, json_download, text_download, url_key
@@ -527,10 +528,11 @@ def _case_groups(site: Site, request: PageRequest, cases: ChangedCases | None) -
     ]
     # The static site has pages of the changed cases of its first pair only.
     has_pages = not request.is_static or [first, second] == compared_names(site, Parameters())[:2]
-    known = frozenset() if has_pages else _instance_ids(site, cases.benchmark)
+    exported = _exported_ids(site, request, cases.benchmark) if request.is_static else frozenset()
     groups = []
-    for title, n, ids, search in kinds:
-        shown = [one for one in (ids or ())[:MOST_IDS] if has_pages or one in known]
+    for title, n, every, search in kinds:
+        ids = [one for one in every if one in exported] if request.is_static and every is not None else every
+        shown = (ids or ())[:MOST_IDS]
         page = {**pair, "a": earlier, "b": later, **search} if has_pages else {"benchmark": cases.benchmark}
         links = {one: request.links.to("case", {**page, "case": url_key(one)}) for one in shown}
         has_list = bool(n) and ids is not None and not request.is_static
@@ -539,10 +541,11 @@ def _case_groups(site: Site, request: PageRequest, cases: ChangedCases | None) -
     return groups
 
 
-def _instance_ids(site: Site, benchmark: str) -> frozenset[str]:
-    """Return the ids of the instances of the runs that count on a benchmark."""
-    cells = [cell for cell in site.inputs().cells if cell.benchmark == benchmark]
-    return frozenset(one for cell in cells for one in cell.ids)
+def _exported_ids(site: Site, request: PageRequest, benchmark: str) -> frozenset[str]:
+    """Return the ids of the cases that a static site holds: nothing is said of others."""
+    if not any(cell.benchmark == benchmark for cell in site.inputs().cells):
+        return frozenset()
+    return frozenset(exported_cases(site, opened(site, benchmark), request.most_cases))
 
 
 def _is_imported(basis: CellProvenance) -> bool:
