@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -98,35 +98,42 @@ def release(
 @shared_options("store", "json")
 @click.pass_obj
 def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
-    """Compare two releases.
+    """Compare two releases or stores.
 
-    Shows the models, benchmarks, ranks and values that changed, and the inputs that changed with them. If the store
-    still has both versions of a run, they are tested instance by instance. Give the name of a release, or the path of
-    its folder in another store; `current` is the store as it is now. `medhelm compare` does the same.
+    Shows each model's rank and number side by side with the change, the models, benchmarks and values that changed, and
+    the inputs that changed with them. If the stores still have both versions of a run, they are tested instance by
+    instance. Give the name of a release, the path of its folder, or the folder of another store; `current` is the store
+    as it is now. `medhelm compare` does the same, also for more than two.
 
     \b
     Examples:
       medhelm diff 2026-10 2026-11
       medhelm diff 2026-10
+      medhelm diff ../theirs
     """
-    print_release_comparison(shared, first, second, format_)
+    print_side_by_side(shared, (first, second), format_)
     return 0
 
 
-def print_release_comparison(shared: Shared, first: str, second: str, format_: str) -> None:
-    """Print the differences between two releases. Raises: StoreError for a release that cannot be read."""
-    from medhelm.results.releases import compare_releases, comparison_as_json, comparison_to_text, find_release
-    from medhelm.storage.runs import load_runs
-    from medhelm.storage.store import open_store
+def print_side_by_side(shared: Shared, names: Sequence[str], format_: str) -> None:
+    """Print releases and stores side by side; of two also every difference.
 
-    runs = load_runs(open_store(shared.store_to_read))
-    found = compare_releases(
-        find_release(shared.store_to_read, first), find_release(shared.store_to_read, second), runs
-    )
+    Raises: UserError for an unknown name; StoreError for a release that cannot be read.
+    """
+    from medhelm.results.releases import compare_releases, comparison_as_json, comparison_to_text
+    from medhelm.results.runs import side_by_side
+
+    sides, runs = side_by_side.find_sides(shared.store_to_read, names)
+    found = side_by_side.compare_sides(sides, runs)
+    first, second = sides[0].named_release, sides[1].named_release
+    pair = compare_releases(first, second, runs) if len(sides) == 2 else None
     if format_ == "json":
-        print_json(comparison_as_json(found))
-    else:
-        click.echo(comparison_to_text(found, format_), nl=False)
+        print_json({**(comparison_as_json(pair) if pair else {}), **side_by_side.as_json(found)})
+        return
+    if pair is None or pair.diff.board or pair.diff.cells:
+        click.echo(side_by_side.to_text(found, format_), nl=pair is not None)
+    if pair:
+        click.echo(comparison_to_text(pair, format_), nl=False)
 
 
 @click.command()

@@ -29,7 +29,7 @@ from medhelm.cli.options import (
 )
 from medhelm.cli.output import table_options
 from medhelm.cli.printing import as_shown, print_either, print_json, print_remarks
-from medhelm.cli.releases import print_release_comparison, slice_source
+from medhelm.cli.releases import print_side_by_side, slice_source
 from medhelm.errors import UserError, suggestion
 from medhelm.results.options import BY_PAIRS, BoardOptions, DocumentOptions, PairOptions, SourceOptions
 
@@ -210,7 +210,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
 
 
 @click.command()
-@click.argument("models", metavar="[MODEL|RELEASE]...", nargs=-1, shell_complete=shell_completion.stored_models)
+@click.argument("models", metavar="[MODEL|RELEASE|STORE]...", nargs=-1, shell_complete=shell_completion.stored_models)
 @options_of(PairOptions, "pairs")
 @option_from(DocumentOptions, "ratings")
 @options_of(BoardOptions, "options", "suite", "wanted")
@@ -231,13 +231,14 @@ def compare(
     """Test whether models differ significantly.
 
     Shows paired differences on the same instances, with confidence intervals and adjusted p-values: for two models on
-    each benchmark, otherwise for every pair of the named models, or of all models. Given releases, it does the same as
-    `medhelm diff`.
+    each benchmark, otherwise for every pair of the named models, or of all models. Given releases or folders of stores,
+    it shows them side by side, with the changes from the first one; of two also all that `medhelm diff` shows.
 
     \b
     Examples:
       medhelm compare openai/gpt-4o baseline/majority
       medhelm compare 2026-10 2026-11
+      medhelm compare current ../theirs ../others/2026-11
       medhelm compare openai/gpt-4o openai/gpt-4o-mini --by criterion
       medhelm compare --all --by benchmark
       medhelm compare --adjust bh --by test --format csv
@@ -246,7 +247,7 @@ def compare(
     if pairs.everything and models:
         raise UserError("--all compares every pair of models: give names or --all, not both.")
     if releases := _find_releases(shared, models):
-        print_release_comparison(shared, *releases, format_)
+        print_side_by_side(shared, releases, format_)
         return 0
     if len(models) == 1:
         raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
@@ -326,28 +327,28 @@ def _print_sliced_pair(
     return 0
 
 
-def _find_releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, str] | None:
-    """Return the two named releases, the second one by default the current store; None if no release is named.
+def _find_releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the named releases and stores, the current store beside a single one; empty if only models are named.
 
-    Raises: UserError if releases and models are mixed, or for more than two names.
+    Raises: UserError if releases or stores are mixed with models.
     """
     from medhelm.results.releases import CURRENT
     from medhelm.storage.releases import MANIFEST, release_names
     from medhelm.storage.store import Store
 
     known = set(release_names(Store(shared.all_stores[0])))
-    releases = [name for name in names if name in known or (Path(name) / MANIFEST).is_file()]
+    files = {name: [Path(name) / file for file in (MANIFEST, "store.json")] for name in names}
+    releases = [name for name in names if name in known or any(file.is_file() for file in files[name])]
     if not releases:
-        return None
+        return ()
     others = [name for name in names if name not in (*releases, CURRENT)]
     if others:
+        kind = "release" if releases[0] in known or files[releases[0]][0].is_file() else "store"
         raise UserError(
-            f"`{releases[0]}` is a release, and {', '.join(others)} is not: compare models or releases. "
-            f"`medhelm gate --against {releases[0]}` tests whether models got worse since then."
+            f"`{releases[0]}` is a {kind}, and {', '.join(others)} is not: compare models or {kind}s. Folders of "
+            f"stores and releases count as such. `medhelm gate --against {releases[0]}` tests whether models got worse."
         )
-    if len(names) > 2:
-        raise UserError(f"two releases can be compared at a time, not {len(names)}: {', '.join(names)}.")
-    return names[0], names[1] if len(names) == 2 else CURRENT
+    return names if len(names) > 1 else (names[0], CURRENT)
 
 
 def _print_pair(pair: Comparison, format_: str, *, by_criterion: bool) -> None:

@@ -19,6 +19,7 @@ from medhelm.domain.option_fields import words
 from medhelm.domain.result import LeftOut, Remark, Remedy
 from medhelm.domain.run import asked_in_words
 from medhelm.domain.text import listed, plural
+from medhelm.errors import UserError
 from medhelm.evaluation.settings import RUBRIC_FILE, Settings
 from medhelm.evaluation.stored_settings import JuryOptions, jury_options, repeating_words, settings_of
 from medhelm.models.model_names import plain_name
@@ -657,4 +658,24 @@ def judges_under_test(runs: Iterable[Run]) -> list[str]:
 
 def store_label(path: Path, stores: Sequence[Path]) -> str:
     """Return the suffix that distinguishes models of this store from those of others; empty for a single store."""
-    return f" [{path.name or path}]" if len(stores) > 1 else ""
+    return f" [{store_names(stores)[path]}]" if len(stores) > 1 else ""
+
+
+def store_names(stores: Sequence[Path]) -> dict[Path, str]:
+    """Return the name of each store: that of its folder, with the folders above it where others have the same name.
+
+    Raises: UserError for a store that is named twice.
+
+    >>> list(store_names([Path("/a/store"), Path("/b/store"), Path("/b/ours")]).values())
+    ['a/store', 'b/store', 'ours']
+    """
+    places = {path: path.resolve() for path in stores}
+    if doubles := [str(path) for path in stores if [*map(places.get, stores)].count(places[path]) > 1]:
+        raise UserError(f"{' and '.join(doubles)} are the same store. Name each store once.")
+    found = {path: path.name or str(path) for path in stores}
+    depth = 1
+    while len(set(found.values())) < len(found):
+        depth += 1
+        same = {name for name in found.values() if [*found.values()].count(name) > 1}
+        found |= {path: "/".join(places[path].parts[-depth:]) for path, name in found.items() if name in same}
+    return found

@@ -36,10 +36,10 @@ from medhelm.results.options import BoardOptions, suite_sort_key
 from medhelm.results.releases import (
     InstanceScores,
     ReleaseScoring,
+    StoredRuns,
     flips,
     read_instance_scores,
     scoring_of,
-    stored_run,
 )
 from medhelm.results.runs.criteria import changes_by_criterion
 from medhelm.results.runs.selection import match_name, matching_names
@@ -291,7 +291,7 @@ def _release_reference(store: Store, against: str, release: Release) -> GateRefe
     folder, places = Path(against), [store]
     if (folder / MANIFEST).is_file() and (folder.resolve().parents[1] / "store.json").is_file():
         places.insert(0, open_store(folder.resolve().parents[1]))
-    by_id = group_by((run for place in places for run in load_runs(place)), lambda run: run.id)
+    known = StoredRuns(run for place in places for run in load_runs(place))
     rows = (*release.leaderboard["models"], *release.leaderboard.get("baselines", ()))
     shown = {row["model"]: row.get("benchmarks", {}) for row in rows}
     tier = str(release.leaderboard.get("tier", "real"))
@@ -299,7 +299,7 @@ def _release_reference(store: Store, against: str, release: Release) -> GateRefe
     released: dict[Key, ReleasedScore] = {}
     for one in release.provenance:
         key = (one.model, one.benchmark)
-        if stored := stored_run(one, by_id):
+        if stored := known.behind(one):
             runs[key] = [stored]
         elif (estimate := shown.get(one.model, {}).get(one.benchmark)) is not None:
             released[key] = ReleasedScore(provenance=one, estimate=estimate, tier=tier)

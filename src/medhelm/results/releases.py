@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,13 @@ from medhelm.domain.option_fields import check_options
 from medhelm.domain.result import HALF, CellProvenance, Release
 from medhelm.domain.text import as_names, as_path, listed, plural
 from medhelm.errors import StoreError, UserError
-from medhelm.results.comparable import store_label
+from medhelm.results.comparable import ConditionsComparison, Difference, conditions_of, store_label
 from medhelm.results.formats.fields import Field, fields_json, fields_table, flat_interval, plain_json, select_fields
 from medhelm.results.formats.tables import Value, printable, render
 from medhelm.results.leaderboard import leaderboard_of, read_inputs
 from medhelm.results.leaderboard_view import as_json
 from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions
+from medhelm.results.runs.answers import read_answers, read_options
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested, key_map
@@ -51,7 +51,7 @@ from medhelm.storage.releases import (
     write_release,
 )
 from medhelm.storage.run_scores import RunScores, read_all
-from medhelm.storage.store import open_store, stored_folder
+from medhelm.storage.store import Store, open_store, stored_folder
 
 CURRENT = "current"
 """Name of the store's current leaderboard, in place of a release."""
@@ -309,21 +309,13 @@ def released_models(release: Release) -> set[str]:
     return found
 
 
-def current_like(known: KnownRelease, folders: Sequence[Path] = ()) -> Release:
-    """Return the current state of a store as a release, with the options of an earlier one. Raises: UserError."""
-    assert known.release is not None, "only releases that can be read are compared"
-    with TemporaryDirectory() as scratch:
-        return current_release(known.store, released_options(known.release, Path(scratch), folders))
-
-
-def compare_releases(first: Release, second: Release, runs: Iterable[Run]) -> ReleaseComparison:
+def compare_releases(first: Release, second: Release, runs: StoredRuns) -> ReleaseComparison:
     """Compare two releases. `runs`: stored runs, in which those behind the releases are looked up."""
     diff = diff_leaderboards(first, second)
-    then, now = ({(one.model, one.benchmark): one for one in release.provenance} for release in (first, second))
-    by_id = group_by(runs, lambda run: run.id)
-    rules = [scoring_of(first), scoring_of(second)]
+    then, now = (bases_by_key(release) for release in (first, second))
+    scoring = scoring_of(first), scoring_of(second)
     cases = [
-        _compare_cases(then[key], now[key], by_id, rules)
+        _compare_cases(pair_of(then[key], now[key], runs, scoring), now[key], first.name)
         for key in ((change.model, change.benchmark) for change in diff.cells)
         if then[key].records != now[key].records
     ]
@@ -337,6 +329,11 @@ def compare_releases(first: Release, second: Release, runs: Iterable[Run]) -> Re
         cases=[replace(one, p_adjusted=p_values.get((one.model, one.benchmark))) for one in cases],
         only=(sorted(then.keys() - now.keys()), sorted(now.keys() - then.keys())),
     )
+
+
+def bases_by_key(release: Release) -> dict[tuple[str, str], CellProvenance]:
+    """Return model and benchmark -> what its score rests on."""
+    return {(one.model, one.benchmark): one for one in release.provenance}
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,38 +354,124 @@ def scoring_of(release: Release) -> ReleaseScoring:
     return ReleaseScoring("corrected", failures_as_worst=not release.options.get("completers_only", True))
 
 
-def _compare_cases(
-    before: CellProvenance, now: CellProvenance, runs: Mapping[str, Sequence[Run]], rules: Sequence[ReleaseScoring]
-) -> ChangedCases:
-    """Compare the runs behind one score of two releases."""
-    found = ChangedCases(model=now.model, benchmark=now.benchmark)
-    pair = [stored_run(one, runs) for one in (before, now)]
-    if missing := [when for when, run in zip(("earlier", "later"), pair, strict=True) if run is None]:
+class StoredRuns:
+    """Stored runs, in which those behind scores of releases are found, and their scores as far as they were read."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        """Remember the runs; nothing is read yet."""
+        self._by_id = group_by(runs, lambda run: run.id)
+        self._found: dict[tuple[str, str], Run | None] = {}
+        self._scores: dict[tuple[Path, ReleaseScoring], InstanceScores] = {}
+
+    def behind(self, basis: CellProvenance) -> Run | None:
+        """Return the run behind a score; None unless its records are those of the release, byte for byte."""
+        key = basis.run_id, basis.records
+        if key not in self._found:
+            own = (run for run in self._by_id.get(basis.run_id, ()) if run.folder is not None)
+            same = (run for run in own if file_digest(stored_folder(run) / "records.parquet") == basis.records)
+            self._found[key] = next(same, None)
+        return self._found[key]
+
+    def scores_of(self, run: Run, rule: ReleaseScoring) -> InstanceScores:
+        """Return the scores of a run. Raises: StoreError for damaged records."""
+        key = stored_folder(run), rule
+        if key not in self._scores:
+            self._scores[key] = read_instance_scores(run, rule)
+        return self._scores[key]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPair:
+    """The earlier and the later run behind a score of two releases, scored on one scale."""
+
+    runs: tuple[Run, Run]
+    """The runs; one and the same if nothing was measured since."""
+    scores: tuple[InstanceScores, InstanceScores]
+    """Their scores."""
+    differences: Sequence[Difference]
+    """Conditions of the later run that differ from those of the earlier one."""
+
+    @property
+    def ids(self) -> list[str]:
+        """Instances of both runs and of one of them, in the order of the later one."""
+        return list(dict.fromkeys([*self.scores[1].cell.ids, *self.scores[0].cell.ids]))
+
+    def conditions(self, earlier: str) -> str:
+        """Return the differences that make scores of the same instances incomparable; empty without any.
+
+        `earlier`: name of the earlier release.
+        """
+        found = (one.reason for one in self.differences if one.part != "instances")
+        return "; ".join(found).replace("the others", earlier)
+
+
+def pair_of(
+    before: CellProvenance, now: CellProvenance, runs: StoredRuns, scoring: tuple[ReleaseScoring, ReleaseScoring]
+) -> RunPair | str:
+    """Return the runs behind a score of two releases, or the reason why their scores cannot be subtracted."""
+    old_run, new_run = (runs.behind(one) for one in (before, now))
+    if old_run is None or new_run is None:
+        missing = [when for when, run in (("earlier", old_run), ("later", new_run)) if run is None]
         what = "runs are" if len(missing) == 2 else "run is"
-        return replace(found, problem=f"the {' and the '.join(missing)} {what} not in the store, or changed there")
-    old, new = (read_instance_scores(run, rule) for run, rule in zip(pair, rules, strict=True) if run)
+        return f"the {' and the '.join(missing)} {what} not in the store, or changed there"
+    old, new = (runs.scores_of(run, rule) for run, rule in zip((old_run, new_run), scoring, strict=True))
     if old.scale != new.scale:
-        return replace(found, problem=f"measured by {old.column.metric}, now by {new.column.metric}")
-    if rules[0].scoring != rules[1].scoring:
-        return replace(found, problem=f"scored by the {rules[0].scoring} rule, now by the {rules[1].scoring} one")
-    if rules[0] != rules[1]:
-        return replace(found, problem="only one of the two counts failures that the model caused")
-    ids = list(dict.fromkeys([*new.cell.ids, *old.cell.ids]))
+        return f"measured by {old.column.metric}, now by {new.column.metric}"
+    if scoring[0].scoring != scoring[1].scoring:
+        return f"scored by the {scoring[0].scoring} rule, now by the {scoring[1].scoring} one"
+    if scoring[0] != scoring[1]:
+        return "only one of the two counts failures that the model caused"
+    comparison = ConditionsComparison([new_run, old_run])
+    differences = comparison.differences(conditions_of(new_run), conditions_of(old_run))
+    return RunPair(runs=(old_run, new_run), scores=(old, new), differences=differences)
+
+
+def _compare_cases(pair: RunPair | str, now: CellProvenance, earlier: str) -> ChangedCases:
+    """Compare the runs behind one score of two releases. `earlier`: name of the earlier one."""
+    found = ChangedCases(model=now.model, benchmark=now.benchmark)
+    if isinstance(pair, str):
+        return replace(found, problem=pair)
+    (old, new), ids = pair.scores, pair.ids
     difference = paired_difference(
         new.in_order(new.tested, ids), old.in_order(old.tested, ids), new.clusters_in_order(ids)
     )
     if difference is None:
         return replace(found, problem="the two runs have no scored instance in common")
     gained, lost = flips(old, new, ids)
-    return replace(found, difference=difference, n_gained=len(gained), n_lost=len(lost), gained=gained, lost=lost)
+    other = other_answers(pair, {*gained, *lost})
+    return replace(
+        found,
+        difference=difference,
+        conditions=pair.conditions(earlier),
+        n_gained=len(gained),
+        n_lost=len(lost),
+        gained=gained,
+        lost=lost,
+        n_other=None if other is None else len(other),
+        other=other,
+    )
 
 
-def stored_run(basis: CellProvenance, runs: Mapping[str, Sequence[Run]]) -> Run | None:
-    """Return the run behind a score; None unless its records are those of the release, byte for byte."""
-    for run in runs.get(basis.run_id, ()):
-        if run.folder is not None and file_digest(run.folder / "records.parquet") == basis.records:
-            return run
-    return None
+def other_answers(pair: RunPair, flipped: Collection[str]) -> list[str] | None:
+    """Return the instances on which the later run names another option and is as right or wrong as the earlier one.
+
+    None for questions without options. `flipped`: instances that became right or wrong.
+    """
+    prompts = dict.fromkeys(
+        Store(stored_folder(run).parents[2]).prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+        for run in reversed(pair.runs)
+    )
+    options = read_options(list(prompts), None, pair.runs[1].main_metric)
+    if not options:
+        return None
+    then, now = read_answers(dict(zip(("then", "now"), pair.runs, strict=True)), options).values()
+    ids, (old, new) = pair.ids, pair.scores
+    both = np.isfinite(old.in_order(old.shown, ids)) & np.isfinite(new.in_order(new.shown, ids))
+    return [
+        one
+        for one, is_scored in zip(ids, both, strict=True)
+        if is_scored and one not in flipped and one in then and then[one] != now.get(one, then[one])
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,14 +545,20 @@ CASE_FIELDS: list[Field[ChangedCases]] = [
     Field("p_adjusted", lambda one: one.p_adjusted, kind="p-value", heading="p adjusted"),
     Field("separated", lambda one: one.p_adjusted is not None and one.p_adjusted <= LEVEL, kind="true or false"),
     Field("n_gained", lambda one: one.n_gained, kind="whole number",
-          heading="Only later right", text=lambda one: one.n_gained if one.difference else None, drop=4),
+          heading="Newly right", text=lambda one: one.n_gained if one.difference else None, drop=4),
     Field("n_lost", lambda one: one.n_lost, kind="whole number",
-          heading="Only earlier right", text=lambda one: one.n_lost if one.difference else None, drop=3),
+          heading="Newly wrong", text=lambda one: one.n_lost if one.difference else None, drop=5),
+    Field("n_other", lambda one: one.n_other, kind="whole number",
+          missing="not a choice question", meaning="cases with another option that is as right or wrong",
+          heading="Other answer", drop=3),
     Field("gained", lambda one: one.gained, kind="texts", missing="private",
           meaning="ids; null where the data is not public"),
     Field("lost", lambda one: one.lost, kind="texts", missing="private"),
+    Field("other", lambda one: one.other, kind="texts", missing="private, or not a choice question"),
+    Field("conditions", lambda one: one.conditions, kind="text",
+          meaning="how the later run was measured otherwise; its difference then says nothing about the model"),
     Field("problem", lambda one: one.problem, kind="text", meaning="why the cases could not be compared; else empty",
-          heading="Note", drop=2),
+          heading="Note", text=lambda one: one.problem or one.conditions, drop=2),
 ]  # fmt: skip
 """The runs behind a score of two releases, instance by instance."""
 
@@ -483,7 +572,7 @@ def comparison_to_text(found: ReleaseComparison, format: str = "table") -> str:
         f"Replaced runs, from {found.diff.first} to {found.diff.second}: later minus earlier on the same instances, "
         "from 0 (worst) to 1 (best), with p-values by Holm over all rows"
     )
-    fields = select_fields(CASE_FIELDS, "benchmark model difference n p_adjusted n_gained n_lost problem")
+    fields = select_fields(CASE_FIELDS, "benchmark model difference n p_adjusted n_gained n_lost n_other problem")
     return f"{text}\n{fields_table(fields, found.cases, format=format, caption=caption, keep=2)}"
 
 

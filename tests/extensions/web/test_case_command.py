@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.benchmarks.choice import chat, make_benchmark, question_number
-from tests.support.cli import Medhelm
+from tests.support.cli import Medhelm, assert_refused
 from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
 
@@ -47,6 +47,36 @@ def listed(medhelm: Medhelm, tmp_path: Path) -> Any:
         return {int(one["id"][1:]) for one in content["cases"]}
 
     return found
+
+
+def test_cases_between_a_release_and_the_store_are_those_that_changed(medhelm: Medhelm, tmp_path: Path) -> None:
+    make_benchmark(tmp_path, n=N)
+    runs = ("--model", "second", "--store", "store")
+    with Server() as server:
+        model = ("--model", f"second=openai/second@{server.url}/v1", "--store", "store")
+        server.answer_with(reply)
+        medhelm("run", "toy", *model)
+        medhelm("release", "then", "--store", "store")
+        server.answer_with(lambda body: chat("C" if (n := question_number(body)) == 2 else "A" if n < 9 else RIGHT[n]))
+        medhelm("run", "toy", *model, "--fresh")
+
+    def ids(became: str) -> list[str]:
+        return [one["id"] for one in found(became)["cases"]]
+
+    def found(became: str) -> Any:
+        return medhelm("cases", "toy", "--between", "then", "current", "--became", became, *runs, "--json").json
+
+    (change,) = medhelm("diff", "then", "--store", "store", "--json").json["cases"]
+    assert (change["gained"], change["lost"], change["other"]) == (["q7"], ["q8"], ["q2"])
+    assert [ids(became) for became in ("right", "wrong", "other")] == [["q7"], ["q8"], ["q2"]]
+    assert found("right")["cases"][0]["answers"] == {"second [then]": "B", "second [current]": "A"}
+    between = ("--between", "then", "current")
+    assert_refused(
+        medhelm("cases", "toy", *between, "--became", "wrong", "--model", "third", *runs[2:]), "name it with --model"
+    )
+    assert_refused(medhelm("cases", "toy", "--became", "wrong", *runs), "--became goes with --between")
+    assert_refused(medhelm("cases", "toy", "--between", "then", "gone", *runs[2:]), "neither a release")
+    assert_refused(medhelm("cases", "other", *between, *runs[2:]), "no model has other completions")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from medhelm.domain import (
     JURY,
     RULES,
     Completion,
+    Estimate,
     Failure,
     Instance,
     Judgment,
@@ -24,7 +25,7 @@ from medhelm.domain import (
     Score,
 )
 from medhelm.domain.completion import CAUSED_BY_MODEL
-from medhelm.extensions.web.cases.search import CaseSearch
+from medhelm.extensions.web.cases.search import OF_TWO, CaseSearch
 from medhelm.scoring.metric import apply, is_unreadable
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import write_prompts
@@ -70,11 +71,18 @@ class Stored:
         return fmean([one for one in (share(record) for record in self.records[model]) if one is not None] or [-1.0])
 
 
-def write_choices(folder: Path, seed: int, n: int = 14, models: Sequence[str] = MODELS) -> Stored:
-    """Write the benchmark `toy` with options A to C: answers of all forms, failures, cut prompts and completions."""
+def write_choices(
+    folder: Path, seed: int, n: int = 14, models: Sequence[str] = MODELS, draws: int = 1, **changes: Any
+) -> Stored:
+    """Write the benchmark `toy` with options A to C: answers of all forms, failures, cut prompts and completions.
+
+    Parameters: draws, another number draws other completions of the same questions; changes, fields of every run.
+    """
     draw = random.Random(seed)
     metric = METRICS["exact_match"]
     instances = [_instance(n, draw.randrange(3)) for n in range(n)]
+    prompts = [f"Question {place}: {draw.choice(('Heparin', 'aspirin', 'none'))} given?" for place in range(n)]
+    draw = random.Random(1_000 * draws + seed)
     records: dict[str, list[Record]] = {}
     for model in models:
         records[model] = []
@@ -94,8 +102,10 @@ def write_choices(folder: Path, seed: int, n: int = 14, models: Sequence[str] = 
                 scores=scores,
             )
             records[model].append(record)
-        stored = write_run(folder, make_run("toy", model, n=n), records[model])
-    prompts = [f"Question {place}: {draw.choice(('Heparin', 'aspirin', 'none'))} given?" for place in range(n)]
+        known = [one.scores[0].value for one in records[model] if one.scores[0].value is not None]
+        means = {"exact_match": Estimate(value=fmean(known), low=0.0, high=1.0, n=len(known), n_failed=n - len(known))}
+        run = make_run("toy", model, n=n, estimates=dict.fromkeys(RULES, means), **changes)
+        stored = write_run(folder, run, records[model])
     listed = "\nA. first\nB. second\nC. third\nAnswer:"
     rows = (
         (instance, Prompt((Message("user", text + listed),))) for instance, text in zip(instances, prompts, strict=True)
@@ -243,11 +253,15 @@ def _instance_meets(
         best, worst = shares[search.better], shares[search.than]
         if best is None or worst is None or best <= worst:
             return False
-    if search.show == "changed":
+    if search.show in OF_TWO:
         pair = (search.got, search.missed)
         outcomes = [True if model in right else False if model in wrong else None for model in pair]
         said = [answer(own[model]) if stored.keys else None for model in pair]
-        return (None not in outcomes and outcomes[0] != outcomes[1]) or (None not in said and said[0] != said[1])
+        has_flipped = None not in outcomes and outcomes[0] != outcomes[1]
+        is_other = None not in said and said[0] != said[1]
+        if search.show == "other_answer":
+            return is_other and None not in outcomes and not has_flipped
+        return has_flipped or is_other
     if (search.got and search.got not in right) or (search.missed and search.missed not in wrong):
         return False
     judged = [search.model] if search.model else list(own)

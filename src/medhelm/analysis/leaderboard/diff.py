@@ -144,6 +144,13 @@ class ChangedCases:
     """Ids of the instances that only the later run got right, in the order of the data; None where they are secret."""
     lost: Sequence[str] | None = ()
     """Ids of those that only the earlier run got right."""
+    n_other: int | None = None
+    """Instances on which the later run names another option, as right or wrong as the earlier one; None for questions
+    without options."""
+    other: Sequence[str] | None = None
+    """Ids of these; None where they are secret, too."""
+    conditions: str = ""
+    """Conditions of the later run that differ, so that the difference says nothing about the model; empty if none."""
     problem: str = ""
     """Reason why the instances cannot be compared."""
 

@@ -41,7 +41,7 @@ from medhelm.results.formats.fields import (
 )
 from medhelm.results.leaderboard_view import EMPTY, board_fields
 from medhelm.results.releases import CASE_FIELDS, RELEASE_FIELDS
-from medhelm.results.runs import data_use
+from medhelm.results.runs import data_use, side_by_side
 from medhelm.results.runs.slices_view import BENCHMARK_FIELDS as SLICED_FIELDS
 from medhelm.storage.live_status import EvaluationStatus
 
@@ -225,7 +225,10 @@ RELEASES = (
     Parameter(name="before", description="The earlier release; the latest one by default."),
     Parameter(name="now", description="The later release; by default `current`, the present state of the store."),
 )
-"""Parameters that name two releases."""
+"""Parameters that name two releases or stores."""
+
+ALSO = Parameter(name="also", description="A further release or store to show beside these; repeatable.")
+"""Parameter for more columns."""
 
 PATH: Mapping[str, str] = {
     "benchmark": "Id of a benchmark, such as `pubmed_qa`.",
@@ -247,7 +250,9 @@ OPERATIONS: Mapping[str, Operation] = {
         parameters=SEARCH,
     ),
     "case_json": Operation(
-        summary="One case: prompt, references and every model's completion, scores and judgments.", returns="Case"
+        summary="One case: prompt, references and every model's completion, scores and judgments.",
+        returns="Case",
+        parameters=RELEASES,
     ),
     "errors_json": Operation(
         summary="What went wrong on a benchmark: confusion, letters, failures, suspect keys, low criteria.",
@@ -265,9 +270,9 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "api_releases": Operation(summary="The releases that can be compared, by time.", returns="Releases"),
     "api_release_comparison": Operation(
-        summary="Two releases compared, as `medhelm diff --json` prints it, with the cases that changed.",
+        summary="Two releases or stores compared, as `medhelm diff --json` prints it, and others beside them.",
         returns="ReleaseComparison",
-        parameters=RELEASES,
+        parameters=(*RELEASES, ALSO),
     ),
     "running_json": Operation(
         summary="Evaluations that are running, or that ended early, with their progress.", returns="Evaluations"
@@ -381,7 +386,8 @@ NAMES_BY_SIDE = {"type": "array", "items": list_of(STRING), "minItems": 2, "maxI
 def _release_comparison() -> JsonSchema:
     only = list_of(list_of(record(model=STRING, benchmark=STRING)))
     diff = {**schema_of(LeaderboardDiff)["properties"], "models": NAMES_BY_SIDE, "benchmarks": NAMES_BY_SIDE}
-    return record(**diff, same=BOOLEAN, cases=list_of(fields_schema(CASE_FIELDS)), only=only)
+    sides = fields_schema(side_by_side.FIELDS)["properties"]
+    return record(**diff, same=BOOLEAN, cases=list_of(fields_schema(CASE_FIELDS)), only=only, **sides)
 
 
 EVALUATION = record(

@@ -37,6 +37,21 @@ EXCERPT = 70
 @click.option(
     "--flipped", nargs=2, metavar="A B", default=None, help="Cases that one of these models has right, the other wrong."
 )
+@click.option(
+    "--between",
+    nargs=2,
+    metavar="A B",
+    default=None,
+    help="The completions of two releases or stores, as `medhelm compare` names them, in place of those that count; "
+    "with --became, cases that changed.",
+)
+@click.option(
+    "--became",
+    type=click.Choice(["right", "wrong", "other"]),
+    default=None,
+    help="With --between and --model: cases that became right or wrong, or have another answer that is as right or "
+    "wrong.",
+)
 @click.option("--disagree", is_flag=True, help="Cases on which judges differ by half of the scale or more.")
 @click.option("--failure", metavar="CODE", default="", help="Cases with this failure, such as refusal or timeout.")
 @click.option(
@@ -77,6 +92,8 @@ def cases(
     flipped: tuple[str, str] | None,
     slice_: str | None,
     limit: int,
+    between: tuple[str, str] | None,
+    became: str | None,
     **wanted: Any,
 ) -> int:
     """List cases by what happened.
@@ -91,6 +108,7 @@ def cases(
       medhelm cases aci_bench --criterion accuracy --model north-8b
       medhelm cases medcalc_bench --wrong --slice Category=lab
       medhelm cases race_bias --failure refusal --json
+      medhelm cases med_qa --between 2026-10 2026-11 --model north-70b --became wrong
     """
     from medhelm.extensions.web.cases.case import open_cases
     from medhelm.extensions.web.cases.listing import case_items, check_search
@@ -98,7 +116,13 @@ def cases(
 
     definition = _definition(shared, benchmark)
     name = definition.name if definition else benchmark
-    opened = open_cases(shared.all_stores, name, rule=options.rule, tier=options.tier, definition=definition)
+    if between:
+        opened, names = _open_between(shared, name, between, definition)
+    else:
+        opened = open_cases(shared.all_stores, name, rule=options.rule, tier=options.tier, definition=definition)
+        names = {}
+    if became:
+        wanted, flipped = _became(became, wanted, names, flipped)
     group, of_slice = _read_slice(shared, opened, slice_)
     searches = _searches(opened, flipped, group=group, **wanted)
     found: dict[str, None] = {}
@@ -116,6 +140,45 @@ def cases(
         return 0
     _print(opened, items, len(found))
     return 0
+
+
+def _open_between(
+    shared: Shared, benchmark: str, between: tuple[str, str], definition: Benchmark | None
+) -> tuple[BenchmarkCases, dict[str, tuple[str, str]]]:
+    """Open the cases of models whose runs differ between two releases or stores; also return their names there.
+
+    Raises: UserError for an unknown release or store, and if no run differs.
+    """
+    from medhelm.extensions.web.cases.case import cases_of_runs
+    from medhelm.results.releases import scoring_of
+    from medhelm.results.runs.side_by_side import changed_runs, find_sides, name_in
+
+    (earlier, later), stored = find_sides(shared.store_to_read, between)
+    runs = changed_runs(earlier, later, benchmark, stored)
+    if not runs:
+        raise UserError(
+            f"no model has other completions of `{benchmark}` in {earlier.name} and {later.name} whose runs are stored."
+        )
+    names = {model: (name_in(model, earlier), name_in(model, later)) for model in later.bases}
+    names = {model: pair for model, pair in names.items() if pair[1] in runs}
+    sides = (earlier.name, later.name)
+    opened = cases_of_runs(runs, rule=scoring_of(later.release).scoring, definition=definition, sides=sides)
+    return opened, names
+
+
+def _became(
+    became: str, wanted: dict[str, Any], names: dict[str, tuple[str, str]], flipped: tuple[str, str] | None
+) -> tuple[dict[str, Any], tuple[str, str] | None]:
+    """Return the conditions of the cases that changed for the model of `--model`. Raises: UserError without it."""
+    if flipped or not names:
+        raise UserError("--became goes with --between, and not with --flipped.")
+    matches = matching_names(wanted["model"], names) if wanted["model"] else list(names)
+    if len(matches) != 1:
+        raise UserError(f"--became {became} is about one model: name it with --model. Models: {', '.join(names)}.")
+    earlier, later = names[matches[0]]
+    got, missed = (earlier, later) if became == "wrong" else (later, earlier)
+    same = {**wanted, "model": "", "got": got, "missed": missed}
+    return ({**same, "show": "other_answer"} if became == "other" else same), None
 
 
 def _definition(shared: Shared, benchmark: str) -> Benchmark | None:
@@ -158,7 +221,7 @@ def _searches(
     **same: Any,
 ) -> list[CaseSearch]:
     """Return the searches whose results are listed together. Raises: UserError for filters that exclude each other."""
-    if sum([wrong, disagree, same["show"] != "all"]) > 1:
+    if sum([wrong, disagree, same["show"] not in ("all", "other_answer")]) > 1:
         raise UserError("choose one of --wrong, --disagree and --show.")
     if wrong:
         same["show"] = "wrong" if same["model"] else "all_wrong"

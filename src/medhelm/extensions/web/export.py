@@ -83,7 +83,7 @@ class Crawl:
                     self.exported[benchmark] = exported_keys(self.site, benchmark, self.most_cases)
                 if parameters["case"] not in self.exported[benchmark]:
                     return NOT_EXPORTED
-                self.n_cases[benchmark] += 1
+                self.n_cases[benchmark] += "before" not in parameters
             self.files[target] = _file_of(route, target)
         return self.files[target]
 

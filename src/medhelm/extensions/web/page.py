@@ -177,7 +177,8 @@ ROUTES: tuple[Route, ...] = (
     Route(name="benchmark_card", path=f"{BENCHMARK}/card", handler="pages.benchmarks:card_page"),
     Route(name="benchmark_card_json", path=f"{BENCHMARK}/card.json", handler="pages.benchmarks:card_json"),
     Route(name="cases", path=CASES, handler="pages.case_list:page", exported_with=("page",), needs_scores=True),
-    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_or_list", needs_scores=True),
+    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.cases:case_or_list",
+          exported_with=(*_RELEASES, *_PAIR), needs_scores=True),
     Route(name="case_index", path=f"{BENCHMARK}/case-index/{{part}}", handler="pages.case_list:index_script"),
     Route(name="errors", path=f"{BENCHMARK}/errors", handler="pages.errors:page", exported_with=("model",),
           needs_scores=True),
@@ -186,7 +187,7 @@ ROUTES: tuple[Route, ...] = (
     Route(name="search_json", path="/api/search", handler="pages.search:json_", only_served=True),
     Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.cases:prompt_text"),
     Route(name="completion_text", path=f"{CASES}/{{case}}/completions/{{model}}",
-          handler="pages.cases:completion_text"),
+          handler="pages.cases:completion_text", exported_with=_RELEASES),
     Route(name="model", path="/models/{model}", handler="pages.models:page", needs_scores=True),
     Route(name="compare", path="/compare", handler="pages.leaderboard:compare_page",
           menu="Compare", exported_with=_PAIR),
@@ -220,7 +221,7 @@ ROUTES: tuple[Route, ...] = (
     Route(name="api_data", path="/api/data", handler="pages.data_use:json_", only_served=True),
     Route(name="api_openapi", path="/api/openapi.json", handler="api:document", only_served=True),
     Route(name="cases_json", path=f"/api{CASES}", handler="pages.case_list:json_list", only_served=True),
-    Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.cases:json_case"),
+    Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.cases:json_case", exported_with=_RELEASES),
 )
 # fmt: on
 """Every page, in the order of the navigation. A handler takes the `Site` and a `PageRequest`."""

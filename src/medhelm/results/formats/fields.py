@@ -452,7 +452,7 @@ def table_of(
         (field, cells)
         for field in fields
         if field.heading and field.is_present and (wide or not field.is_wide)
-        for cells in [[_cell(field, item) for item in items]]
+        for cells in [[field_cell(field, item) for item in items]]
         if not field.hide_empty or any(cells)
     ]
     dropped = sorted((field.drop, field.heading) for field, _ in shown if field.drop)
@@ -460,7 +460,8 @@ def table_of(
     return rows, [field.heading for field, _ in shown], [heading for _, heading in dropped]
 
 
-def _cell(field: Field[T], item: T) -> Value:
+def field_cell(field: Field[T], item: T) -> Value:
+    """Return the cell of an item in a table for people."""
     if field.text:
         return field.text(item)
     value = field.get(item)

@@ -11,11 +11,11 @@ import pytest
 
 from medhelm.extensions.web.cases.case import open_cases
 from medhelm.extensions.web.cases.listing import excerpt_around, instructive_cases
-from medhelm.extensions.web.cases.search import CaseFilter, CaseOrder, CaseSearch, search_cases
+from medhelm.extensions.web.cases.search import OF_TWO, CaseFilter, CaseOrder, CaseSearch, search_cases
 from tests.support.web.random_cases import CRITERIA, MODELS, Stored, expected, write_choices, write_grades
 
 FIELDS: dict[str, tuple[Any, ...]] = {
-    "show": [name for name in get_args(CaseFilter) if name != "changed"],  # type: ignore[dict-item]
+    "show": [name for name in get_args(CaseFilter) if name not in OF_TWO],  # type: ignore[dict-item]
     "sort": get_args(CaseOrder),
     "model": ("", "", "", *MODELS),
     "failure": ("", "", "", "refusal", "timeout"),
@@ -40,7 +40,7 @@ def searches(stored: Stored) -> list[CaseSearch]:
         for show, (model, with_all) in itertools.product(FIELDS["show"], (("", False), (MODELS[1], True)))
     ]
     found += [CaseSearch(sort=sort, model=model) for sort in FIELDS["sort"] for model in ("", MODELS[2])]
-    found += [CaseSearch(show="changed", got=a, missed=b) for a, b in itertools.pairwise(MODELS)]
+    found += [CaseSearch(show=show, got=a, missed=b) for show in OF_TWO for a, b in itertools.pairwise(MODELS)]
     found += [CaseSearch(better=a, than=b) for a, b in itertools.pairwise([*MODELS, MODELS[0]])]
     found += [CaseSearch(criterion=name, model=model) for name in CRITERIA for model in ("", MODELS[0])]
     draw = random.Random(1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,11 +15,16 @@ import pytest
 from starlette.testclient import TestClient
 
 from medhelm.domain import Taxonomy
+from medhelm.extensions.web.export import export_site
+from medhelm.extensions.web.site import Site
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import freeze
 from medhelm.storage.releases import board_bytes
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import Store
 from tests.support.cli import Medhelm, assert_refused
 from tests.support.stores import make_store
+from tests.support.web.random_cases import write_choices
 from tests.support.web.sites import make_board_store, make_client
 
 MODEL = "openai/model-3@http://127.0.0.1:9/v1"
@@ -58,7 +65,7 @@ def test_changes_have_the_verdict_of_the_test_and_their_cases(client: TestClient
     assert change["difference"] == pytest.approx(33 / 40)
     text = client.get(f"/compare/releases?before=2026-10&now={now}").text
     assert "openai/model-3 on PUBMED_QA (better)" in text
-    assert '<a href="/benchmarks/pubmed_qa/cases/i000">i000</a>' in text
+    assert "/benchmarks/pubmed_qa/cases/i000?before=2026-10" in text
     assert client.get("/benchmarks/pubmed_qa/cases/i000").status_code == 200
     assert "<b>first" not in text
     assert "@http" not in text
@@ -71,7 +78,13 @@ def test_the_latest_release_is_compared_with_the_store_first(client: TestClient)
 
 
 def test_unknown_releases_are_refused(client: TestClient) -> None:
-    for query, status in (("before=x", 404), ("before=a&before=b", 400), ("now=../2026-10", 404)):
+    for query, status in (
+        ("before=x", 404),
+        ("before=a&before=b", 400),
+        ("now=../2026-10", 404),
+        ("also=x", 404),
+        ("before=2026-10&now=2026-11&also=2026-11&also=x", 404),
+    ):
         assert client.get(f"/compare/releases?{query}").status_code == status
 
 
@@ -90,9 +103,102 @@ def test_ids_of_secret_data_are_left_out_with_the_texts(tmp_path: Path) -> None:
     client = make_client(store, with_text=False)
     page = client.get("/compare/releases?before=one&now=two").text
     assert "Ids of cases are left out" in page
-    assert "9 gained, 9 lost" in page
+    assert "9 newly right, 9 newly wrong" in page
     for path in ("/compare/releases", "/compare/releases.csv", "/api/releases/compare"):
         assert "i001" not in client.get(f"{path}?before=one&now=two").text, path
+
+
+def link_between(page: str, label: str) -> str:
+    """Return the address behind a count of cases."""
+    (found,) = re.findall(rf'<a href="([^"]+)" aria-label="{label}', page)
+    return html.unescape(found)
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Choice questions answered twice by the same models: a release before, the store after."""
+    store = tmp_path_factory.mktemp("runs") / "store"
+    write_choices(store, 1, n=40, models=("lab/a", "lab/b", "lab/c"))
+    freeze(store, "then", BoardOptions())
+    write_choices(store, 1, n=40, models=("lab/a", "lab/b"), draws=2, started="2026-02-01T00:00:00+00:00")
+    return store
+
+
+def test_counts_lead_to_lists_of_as_many_cases_and_each_case_to_both_completions(two_runs: Path) -> None:
+    with make_client(two_runs) as client:
+        found = client.get("/api/releases/compare?before=then&now=current").json()
+        page = client.get("/compare/releases?before=then&now=current").text
+        assert {one["model"] for one in found["cases"]} == {"lab/a", "lab/b"}
+        for one in found["cases"]:
+            ids = {"Newly right": one["gained"], "Newly wrong": one["lost"], "Other answer": one["other"]}
+            assert [len(own) for own in ids.values()] == [one["n_gained"], one["n_lost"], one["n_other"]]
+            assert all(ids.values()), "the stores were drawn so that all kinds occur"
+            for kind, own in ids.items():
+                address = link_between(page, f"{kind}, {one['model']} on ")
+                listed = client.get(f"/api{address}").json()
+                assert (listed["total"], [case["id"] for case in listed["cases"]]) == (len(own), own)
+                text = client.get(address).text
+                (case,) = set(re.findall(rf'href="(/benchmarks/toy/cases/{own[0]}\?[^"]+)"', text))
+                shown = client.get(html.unescape(case)).text
+                for name in (f"{one['model']} [then]", f"{one['model']} [the store now]"):
+                    assert f'aria-label="{name}"' in shown
+                assert "Two texts compared" in shown
+
+
+def test_a_release_without_its_runs_has_no_texts_and_says_so(two_runs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(two_runs, store)
+    for run in load_runs(Store(store)):
+        if run.folder and not run.started.startswith("2026-02"):
+            shutil.rmtree(run.folder)
+    with make_client(store) as client:
+        assert "the earlier run is not in the store" in client.get("/compare/releases").text
+        found = client.get("/benchmarks/toy/cases?before=then&now=current")
+        assert found.status_code == 404
+        assert "A release holds numbers" in found.text
+
+
+def test_stores_stand_side_by_side_with_their_own_numbers(two_runs: Path, store: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    write_choices(other, 1, n=40, models=("lab/a", "lab/d"), draws=3)
+    with make_client(two_runs, other) as client:
+        text = client.get("/compare/releases").text
+        found = client.get("/api/releases/compare").json()
+        assert [one["name"] for one in found["sides"]] == ["store", "other", "then [store]"]
+        for place, one in enumerate((two_runs, other)):
+            with make_client(one) as alone:
+                board = {row["model"]: row for row in alone.get("/api/leaderboard").json()["models"]}
+            for row in found["side_by_side"]:
+                score = row["scores"][place]
+                assert (score is not None) == (row["model"] in board)
+                if score:
+                    own = board[row["model"]]
+                    assert (score["rank"], score["value"]) == (own["rank"], own["ranking_value"])
+                    assert f"{score['value']:.3f}" in text
+        assert "not in store" in text
+        assert client.get("/benchmarks/toy/cases?before=store&now=other").status_code == 200
+        assert "lab/a [other]" in client.get("/benchmarks/toy/cases?before=store&now=other").text
+    assert "/compare/releases" in make_client(two_runs, other).get("/compare").text
+
+
+def test_static_files_say_nothing_of_cases_that_they_do_not_hold(two_runs: Path, tmp_path: Path) -> None:
+    export_site(Site(stores=[two_runs]), tmp_path / "site", most_cases=3)
+    page = (tmp_path / "site" / "compare" / "releases.html").read_text(encoding="utf-8")
+    held = {path.stem.partition("-")[0] for path in (tmp_path / "site" / "benchmarks" / "toy" / "cases").glob("i*")}
+    assert len(held) == 3
+    assert set(re.findall(r"\bi\d\d\b", page)) <= held
+
+
+def test_static_files_hold_the_cases_that_changed_with_both_completions(two_runs: Path, tmp_path: Path) -> None:
+    export_site(Site(stores=[two_runs]), tmp_path / "site")
+    page = (tmp_path / "site" / "compare" / "releases.html").read_text(encoding="utf-8")
+    assert "From then to the store now:" in page
+    links = re.findall(r'href="\.\./(benchmarks/toy/cases/i\d+-[^"]+)"', page)
+    assert links
+    for link in set(links):
+        shown = (tmp_path / "site" / "benchmarks" / link.removeprefix("benchmarks/")).read_text(encoding="utf-8")
+        assert "Two texts compared" in shown
+        assert "[the store now]" in shown
 
 
 def damage(folder: Path, change: Callable[[Any, Any], object]) -> None:

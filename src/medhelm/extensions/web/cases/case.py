@@ -59,6 +59,8 @@ class BenchmarkCases:
     """The runs as the store searches them."""
     definition: Benchmark | None = None
     """The definition of the benchmark; None if it is not installed here."""
+    sides: tuple[str, str] | None = None
+    """Names of the two stores or releases whose runs these are, the earlier first; None for those that count now."""
 
     @property
     def models(self) -> list[str]:
@@ -176,10 +178,24 @@ def open_cases(
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
         raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
     named = {(names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items())}
-    store_of = {run.folder: store for _, store, run in found}
-    column = column_of(max(named.values(), key=lambda run: (run.n, run.started)), None, rule)
+    left_out = [(names or {}).get(one.model, one.model) for one in selection.left_out]
+    return cases_of_runs(named, rule=rule, definition=definition, left_out=left_out)
+
+
+def cases_of_runs(
+    named: Mapping[str, Run],
+    *,
+    rule: Rule,
+    definition: Benchmark | None,
+    left_out: Sequence[str] = (),
+    sides: tuple[str, str] | None = None,
+) -> BenchmarkCases:
+    """Return the cases of the named runs of one benchmark. The others are fields of `BenchmarkCases`."""
+    latest = max(named.values(), key=lambda run: (run.n, run.started))
+    column = column_of(latest, None, rule)
     prompts = dict.fromkeys(
-        store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in named.values()
+        Store(stored_folder(run).parents[2]).prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+        for run in named.values()
     )
     worst, best = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
     searched = SearchedRuns(
@@ -193,15 +209,16 @@ def open_cases(
     )
     runs = {model: named[model] for model in rank_models(searched)}
     return BenchmarkCases(
-        benchmark=benchmark,
+        benchmark=latest.benchmark,
         title=column.title,
         rule=rule,
-        tier=tier,
+        tier=latest.tier,
         column=column,
         runs=runs,
-        left_out=[(names or {}).get(one.model, one.model) for one in selection.left_out],
+        left_out=left_out,
         searched=replace(searched, runs=runs),
         definition=definition,
+        sides=sides,
     )
 
 

@@ -13,6 +13,7 @@ from medhelm.domain.result import HALF
 from medhelm.errors import UserError, suggestion
 from medhelm.extensions.web.cases.case import BenchmarkCases
 from medhelm.extensions.web.cases.search import (
+    OF_TWO,
     CaseRow,
     CaseSearch,
     OutcomeCounts,
@@ -202,8 +203,8 @@ def check_search(cases: BenchmarkCases, search: CaseSearch) -> None:
         if model not in cases.runs:
             hint = suggestion(model[:80], cases.runs)
             raise UserError(f"no selected run of `{model[:80]}` on {cases.benchmark}. {hint}".strip())
-    if search.show == "changed" and not (search.got and search.missed and search.got != search.missed):
-        raise UserError("`changed` compares two models: name one as `got` and the other as `missed`.")
+    if search.show in OF_TWO and not (search.got and search.missed and search.got != search.missed):
+        raise UserError(f"`{search.show}` compares two models: name one as `got` and the other as `missed`.")
     if bool(search.better) != bool(search.than):
         raise UserError("`better` and `than` compare two models: name both.")
 

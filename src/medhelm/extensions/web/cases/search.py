@@ -40,6 +40,7 @@ CaseFilter = Literal[
     "only_wrong",
     "split",
     "changed",
+    "other_answer",
     "blank",
     "unreadable",
     "refused",
@@ -55,12 +56,16 @@ CaseFilter = Literal[
 
 `different`: one model is right and another wrong; `all_wrong`: no strong model is right; `only_wrong`: one model is
 wrong and all others are right; `split`: at least a third is right and a third wrong; `changed`: two models differ in
-being right, or in the option that they name; `blank`: a completion without text; `unreadable`: one without a readable
+being right, or in the option that they name; `other_answer`: two models name different options and are both right or
+both wrong; `blank`: a completion without text; `unreadable`: one without a readable
 answer; `cut`: a prompt or a completion that ends at a limit; `criterion`: a judge gave a criterion a low grade, or did
 not find it met; `judges`: judges of one completion differ by half of the scale or more, which is 2 of the grades 1 to
 5; `failed`: a completion is missing; `unscored`: a score is missing; `injection`: signs of a prompt injection;
 `truncated`: the same as `cut`.
 """
+
+OF_TWO: Collection[CaseFilter] = ("changed", "other_answer")
+"""Filters that compare the model `got` with the model `missed`."""
 
 CaseOrder = Literal["position", "id", "worst", "best", "spread", "judges"]
 """Order of instances: as in the data; by id; by score, of the model searched for or the mean of all; by the difference
@@ -160,6 +165,8 @@ class CaseSearch:
     starred: bool = _condition(False, "1: only instances with a star.", "with a star")
     noted: bool = _condition(False, "1: only instances with a note.", "with a note")
     with_baselines: bool = _condition(False, "1: baselines count as models.", "with baselines")
+    before: str = _condition("", "Store or release with the earlier runs, in place of those that count.", "from {}")
+    now: str = _condition("", "Store or release with the later runs; needs `before`.", "to {}")
     sort: CaseOrder = _condition("position", "Order of the instances.")  # noqa: RUF009
 
     @property
@@ -762,11 +769,13 @@ class _Records:
         if search.better and search.than:
             share = "any_value(share) FILTER (model = ?)"
             found.append((f"coalesce({share} - {share} > {LEAST_LEAD!r}, false)", [search.better, search.than]))
-        if search.show == "changed":
+        if search.show in OF_TWO:
             pair = [search.got, search.missed]
             right = f"bool_or(share >= {HALF}) FILTER (model = ?)"
             first, second = read_answers(self._runs(pair), self._searched.options).values()
             changed = [name for name, said in first.items() if said != second.get(name, said)]
+            if search.show == "other_answer":
+                return [*found, (f"(coalesce({right} = {right}, false) AND {_AMONG_IDS})", [*pair, changed])]
             return [*found, (f"(coalesce({right} <> {right}, false) OR {_AMONG_IDS})", [*pair, changed])]
         for model, comparison in ((search.got, ">="), (search.missed, "<")):
             if model:

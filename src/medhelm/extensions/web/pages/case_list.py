@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from medhelm.extensions.web.cases.listing import (
     outcome_mark,
 )
 from medhelm.extensions.web.cases.search import (
+    OF_TWO,
     SEARCH_PARAMETERS,
     CaseSearch,
     CompletionGrades,
@@ -35,9 +36,10 @@ from medhelm.extensions.web.cases.search import (
     read_texts,
     search_cases,
 )
+from medhelm.extensions.web.compared import compared_cases, conditions_in_words, model_names
 from medhelm.extensions.web.page import MOST_PAGES, Condition, PageRequest
 from medhelm.extensions.web.site import Site
-from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, json_download
+from medhelm.io.http.pages import BadParameter, Download, Page, PageNotFound, Parameters, json_download
 from medhelm.results.formats.fields import NUMBER, STRING, Field, fields_json, map_of, schema_of
 from medhelm.results.formats.tables import printable
 
@@ -52,6 +54,7 @@ SHOWN = {
     "split": "models split",
     "different": "models differ",
     "changed": "changed (two models)",
+    "other_answer": "other answer, as right or wrong (two models)",
     "refused": "refused",
     "unreadable": "no readable answer",
     "blank": "blank",
@@ -91,7 +94,7 @@ def page(site: Site, request: PageRequest) -> Page:
     if not site.shows_text_of(benchmark) or request.most_cases == 0:
         values = {"benchmark": benchmark, "is_public": site.shows_text_of(benchmark)}
         return Page(template="cases_left_out.html", title=f"Cases of {benchmark}", values=values)
-    cases = open_text(site, benchmark)
+    cases = open_text(site, request)
     choices = choices_of(site, cases)
     problems: list[UserError] = []
     search = read_search(cases, request, choices, problems)
@@ -119,6 +122,9 @@ def page(site: Site, request: PageRequest) -> Page:
             "has_more": bool(parameters.keys() - {"text", "show", "model", "sort"}),
             "chips": chips,
             "easier": [] if reasons or found.total else _easier(cases, search, chips),
+            "sides": dict(zip(("before", "now"), cases.sides or (), strict=False)),
+            "conditions": conditions_in_words(site, cases),
+            "pair": _pair(site, cases, search) if is_pair else {},
             "compared": compare_outcomes(cases, search.got, search.missed) if is_pair else None,
             "options": {"shown": shown, "sorted": SORTED, "within": WITHIN},
             "choices": choices,
@@ -147,7 +153,7 @@ def shown_filters(cases: BenchmarkCases) -> dict[str, str]:
     """Return the filters that can find something on this benchmark, with their names in the form."""
     left_out = {"truncated"}
     if len(cases.searched.contestants) < 2:
-        left_out |= {"all_wrong", "only_wrong", "split", "different", "changed"}
+        left_out |= {"all_wrong", "only_wrong", "split", "different", *OF_TWO}
     if not any(run.judges for run in cases.runs.values()):
         left_out |= {"criterion", "judges"}
     found = {name: title for name, title in SHOWN.items() if name not in left_out}
@@ -163,10 +169,10 @@ def why_impossible(cases: BenchmarkCases, search: CaseSearch, choices: SearchCho
     low, high = search.low, search.high
     reasons = {
         "Choose two different models to see what changed between them: one in “Right”, the other in “and wrong”.": (
-            search.show == "changed" and (not search.got or not search.missed or search.got == search.missed)
+            search.show in OF_TWO and (not search.got or not search.missed or search.got == search.missed)
         ),
         "One model cannot be right and wrong in the same case.": (
-            bool(search.got) and search.got == search.missed and search.show != "changed"
+            bool(search.got) and search.got == search.missed and search.show not in OF_TWO
         ),
         "Choose two different models: one that is better, and one that it is better than.": (
             bool(search.better or search.than) and (search.better == search.than or not (search.better and search.than))
@@ -187,15 +193,32 @@ def why_impossible(cases: BenchmarkCases, search: CaseSearch, choices: SearchCho
     return [reason for reason, holds in reasons.items() if holds]
 
 
+def _pair(site: Site, cases: BenchmarkCases, search: CaseSearch) -> dict[str, str]:
+    """Return the parameters that show the differences of two completions, the earlier one on the left."""
+    if cases.sides is None:
+        return {}
+    _, later = model_names(site, "", *cases.sides)
+    first, second = sorted((search.got, search.missed), key=lambda model: model.endswith(later))
+    return {"a": first, "b": second}
+
+
+REMOVED_WITH: Mapping[str, Collection[str]] = {
+    "better": ("than",),
+    **dict.fromkeys(("before", "now"), ("before", "now", "model", "got", "missed", "better", "than", "show")),
+}
+"""Condition -> others that say nothing without it."""
+
+
 def _chips(request: PageRequest, parameters: Mapping[str, str], shown: Mapping[str, str]) -> list[Condition]:
     """Return the conditions of a search. `shown`: names of the filters."""
     words = {**parameters, "show": {**SHOWN, **shown}.get(parameters.get("show", ""), "")}
     words["better"] = f"{parameters.get('better', 'any model')} better than {parameters.get('than', 'any model')}"
-    removed = {one: {one, "than"} if one == "better" else {one} for one in parameters}  # one condition of two models
+    of_two = {"got": "of {}", "missed": "and {}"} if parameters.get("show") in OF_TWO else {}
+    removed = {one: {one, *REMOVED_WITH.get(one, ())} for one in parameters}
     rest = {one: {key: parameters[key] for key in parameters if key not in removed[one]} for one in parameters}
     return [
         Condition(
-            cut_text(own["words"].format(words[name]), 80),
+            cut_text((of_two.get(name) or own["words"]).format(words[name]), 80),
             request.links.to("cases", {**request.parts, **rest[name]}),
             name,
         )
@@ -227,7 +250,7 @@ def some_models(cases: BenchmarkCases, wanted: Sequence[str], most: int) -> list
 
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same page of the list as JSON."""
-    cases = open_text(site, request.text("benchmark"))
+    cases = open_text(site, request)
     search = read_search(cases, request)
     found = _find_page(site, cases, search, request)
     content = {
@@ -264,10 +287,16 @@ ITEM: list[Field[CaseListItem]] = [
 """An instance in the list. Baselines count in the numbers only if they were asked for."""
 
 
-def open_text(site: Site, benchmark: str) -> BenchmarkCases:
-    """Open the cases of a benchmark whose texts may be shown. Raises: PageNotFound if they may not."""
+def open_text(site: Site, request: Parameters) -> BenchmarkCases:
+    """Open the cases of a benchmark whose texts may be shown: those that count, or of two stores or releases.
+
+    Raises: PageNotFound if they may not be shown, or nothing differs.
+    """
+    benchmark = request.text("benchmark")
     if not site.shows_text_of(benchmark):
         raise PageNotFound(f"Texts of `{benchmark[:80]}` are left out, because its data is not public.")
+    if request.text("before") or request.text("now"):
+        return compared_cases(site, request)
     return opened(site, benchmark)
 
 
@@ -283,7 +312,7 @@ def opened(site: Site, benchmark: str) -> BenchmarkCases:
 
 def choices_of(site: Site, cases: BenchmarkCases) -> SearchChoices:
     """Return the values that the fields of the form offer."""
-    return site.keep(("choices of cases", cases.benchmark), lambda: read_choices(cases.searched))
+    return site.keep(("choices of cases", cases.benchmark, cases.sides), lambda: read_choices(cases.searched))
 
 
 def read_search(
@@ -325,6 +354,8 @@ def read_search(
         chosen[name] = checked(request.choice, name, ("1",), "", default="") == "1"
     return CaseSearch(
         **chosen,
+        before=request.text("before"),
+        now=request.text("now"),
         text=checked(request.text, "text", default=""),
         tag=checked(request.text, "tag", default=""),
         low=checked(lambda name: _score(request, name), "low", default=None),
@@ -376,7 +407,9 @@ def _failed(cases: BenchmarkCases) -> list[str]:
 def position_of(
     site: Site, request: PageRequest, cases: BenchmarkCases, search: CaseSearch, instance_id: str
 ) -> CasePosition:
-    """Return the position of a case in its list, and its neighbors."""
+    """Return the position of a case in its list, and its neighbors; the static site has no lists of compared cases."""
+    if request.is_static and cases.sides:
+        return CasePosition(0, 0)
     among = exported_cases(site, cases, request.most_cases) if request.is_static else None
     return locate_case(cases, search, instance_id, among=among)
 
@@ -410,7 +443,7 @@ def index_script(site: Site, request: PageRequest) -> Download:
     """Return one file. Raises: PageNotFound on the server, and for texts that may not be shown."""
     if not request.is_static:
         raise PageNotFound("Only the files of `medhelm export site` have an index of cases.")
-    cases = open_text(site, request.text("benchmark"))
+    cases = open_text(site, request)
     number = int(request.text("part").removesuffix(".js"))
     ids = exported_cases(site, cases, request.most_cases)[(number - 1) * CHUNK : number * CHUNK]
     models = cases.models[:MOST_COLUMNS]

@@ -27,6 +27,7 @@ from medhelm.extensions.web.cases.view import (
     shown_text,
     without_option,
 )
+from medhelm.extensions.web.compared import conditions_in_words
 from medhelm.extensions.web.marks import scores_mark
 from medhelm.extensions.web.page import MOST_PAGES, Destination, PageRequest
 from medhelm.extensions.web.pages.case_list import (
@@ -46,6 +47,7 @@ from medhelm.io.http.pages import (
     Download,
     Page,
     PageNotFound,
+    Parameters,
     check_query,
     json_download,
     text_download,
@@ -79,7 +81,7 @@ VIEWS = {"rendered": "Rendered", "source": "Source"}
 
 def case_page(site: Site, request: PageRequest) -> Page:
     """Return the page of one case."""
-    cases = open_text(site, request.text("benchmark"))
+    cases = open_text(site, request)
     search = read_search(cases, request)
     first, second = request.known_name("a", cases.runs), request.known_name("b", [*cases.runs, REFERENCE])
     wanted = [name for name in (first, second, *search.models) if name in cases.runs]
@@ -108,6 +110,8 @@ def case_page(site: Site, request: PageRequest) -> Page:
             or all(one.text.length <= MOST_OF_LINES and not one.criteria for one in found if not one.found.is_baseline),
             "not_computed": common_failures(case.completions),
             "names": site.names,
+            "sides": dict(zip(("before", "now"), cases.sides or (), strict=False)),
+            "conditions": conditions_in_words(site, cases),
             "position": position_of(site, request, cases, search, case.instance_id),
             "scores_mark": scores_mark,
             "graded": is_graded(cases),
@@ -219,7 +223,7 @@ def case_or_list(site: Site, request: PageRequest) -> Page:
 
 def json_case(site: Site, request: PageRequest) -> Download:
     """Return the same case as JSON, with whole texts."""
-    cases = open_text(site, request.text("benchmark"))
+    cases = open_text(site, request)
     case = find_case(cases, request.text("case"))
     content = {**fields_json(CONDITIONS, cases), **plain_json(case)}
     return json_download(content, f"{cases.benchmark}-{case.key}")
@@ -227,7 +231,7 @@ def json_case(site: Site, request: PageRequest) -> Download:
 
 def completion_text(site: Site, request: PageRequest) -> Download:
     """Return the whole completion of one model as plain text."""
-    cases = open_text(site, request.text("benchmark"))
+    cases = open_text(site, request)
     model = case_models(cases).get(request.text("model"), "")
     case = find_case(cases, request.text("case"), models=[model])
     for one in case.completions:
@@ -238,7 +242,7 @@ def completion_text(site: Site, request: PageRequest) -> Download:
 
 def prompt_text(site: Site, request: PageRequest) -> Download:
     """Return the whole prompt and all references of a case as plain text."""
-    cases = open_text(site, request.text("benchmark"))
+    cases = open_text(site, request)
     case = find_case(cases, request.text("case"), models=[])
     if case.problem:
         raise PageNotFound(case.problem)
@@ -257,7 +261,7 @@ NOTES = "notes"
 
 def add_note(site: Site, parts: Mapping[str, str], form: Mapping[str, Sequence[str]]) -> Destination:
     """Add what a form holds. Raises: BadParameter for an empty or too long annotation; PageNotFound; StoreError."""
-    cases = open_text(site, parts["benchmark"])
+    cases = open_text(site, _of_form(parts, form))
     instance_id = find_case(cases, parts["case"], models=[]).instance_id
     run, model = _annotated(cases, _field(form, "model"))
     try:
@@ -278,7 +282,7 @@ def add_note(site: Site, parts: Mapping[str, str], form: Mapping[str, Sequence[s
 
 def remove_note(site: Site, parts: Mapping[str, str], form: Mapping[str, Sequence[str]]) -> Destination:
     """Remove an annotation of a case. Raises: PageNotFound if there is none of this id; StoreError."""
-    cases = open_text(site, parts["benchmark"])
+    cases = open_text(site, _of_form(parts, form))
     instance_id = find_case(cases, parts["case"], models=[]).instance_id
     meant = (cases.benchmark, instance_id, parts["annotation"])
     stores = dict.fromkeys(map(_store_of, cases.runs.values()))
@@ -288,6 +292,11 @@ def remove_note(site: Site, parts: Mapping[str, str], form: Mapping[str, Sequenc
     if not n:
         raise PageNotFound("This note is not in the store. It may have been removed in the meantime.")
     return _destination(parts, form, "")
+
+
+def _of_form(parts: Mapping[str, str], form: Mapping[str, Sequence[str]]) -> Parameters:
+    """Return the parameters of the page that a form was on."""
+    return Parameters(parts=parts, query=check_query(parse_qsl(_field(form, "query"))))
 
 
 def _annotated(cases: BenchmarkCases, key: str) -> tuple[Run, str]:
@@ -309,7 +318,6 @@ def _field(form: Mapping[str, Sequence[str]], name: str) -> str:
 
 def _destination(parts: Mapping[str, str], form: Mapping[str, Sequence[str]], author: str) -> Destination:
     """Return the page that the form was on, with the name of its author in the form."""
-    query = check_query(parse_qsl(_field(form, "query")))
-    kept = {name: values for name, values in query.items() if name not in parts}
+    kept = {name: values for name, values in _of_form(parts, form).query.items() if name not in parts}
     parameters = {**kept, **({"author": author} if author else {}), "benchmark": parts["benchmark"]}
     return Destination(route="case", parameters={**parameters, "case": parts["case"]}, fragment=NOTES)

@@ -350,7 +350,7 @@ def errors_of(site: Site, cases: BenchmarkCases) -> BenchmarkErrors:
 
 def json_(site: Site, request: PageRequest) -> Download:
     """Return the same as JSON."""
-    cases = open_text(site, request.text("benchmark"))
+    cases = open_text(site, request)
     content = {**fields_json(CONDITIONS, cases), **fields_json(FIELDS, errors_of(site, cases))}
     return json_download(content, f"{cases.benchmark}-errors")
 

@@ -1,4 +1,4 @@
-"""Releases: the page that compares two, and their JSON.
+"""Releases and stores: the page that shows them side by side and compares two, and their JSON.
 
 The models over the releases of a store: a slope chart of the number that ranks, with its table.
 """
@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from markupsafe import Markup
@@ -19,10 +19,23 @@ from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseC
 from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.extensions.web.board_charts import chart_file, chart_links
+from medhelm.extensions.web.compared import (
+    THE_STORE,
+    compared_names,
+    comparison_of,
+    current_stores,
+    model_names,
+    renamed_json,
+    shown_release,
+    side_by_side,
+    side_of,
+    side_titles,
+)
 from medhelm.extensions.web.page import PageRequest
+from medhelm.extensions.web.pages.case_list import exported_cases, opened
 from medhelm.extensions.web.pages.leaderboard import IMPORTED, Mark
 from medhelm.extensions.web.site import Site
-from medhelm.io.http.pages import Download, Page, PageNotFound, json_download, text_download, url_key
+from medhelm.io.http.pages import Download, Page, Parameters, json_download, text_download, url_key
 from medhelm.results.formats.drawing import (
     COMPACT,
     FONT_SIZE,
@@ -49,17 +62,16 @@ from medhelm.results.releases import (
     CURRENT,
     RELEASE_FIELDS,
     SHOWN,
-    compare_releases,
     comparison_as_json,
-    current_like,
     difference_rows,
     presence_sentences,
     rank_cause,
     rank_sentences,
     reasons,
 )
-from medhelm.results.runs.selection import with_names, without_address
-from medhelm.storage.releases import RELEASE
+from medhelm.results.runs.side_by_side import OUTCOMES, SideScore, ranking_score, reasons_in_words
+from medhelm.results.runs.side_by_side import as_json as sides_as_json
+from medhelm.results.runs.side_by_side import verdict as verdict_of_sides
 
 # --- release charts ---------------------------------------------------------------------------------------------------
 
@@ -80,32 +92,16 @@ CHANGED = 0.0005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleasePoint:
-    """One model in one release."""
-
-    rank: int | None
-    """Its rank; None for a baseline."""
-    value: float
-    """The number that ranks."""
-    low: float | None
-    """Lower end of its interval."""
-    high: float | None
-    """Upper end."""
-    n_benchmarks: int | None
-    """Benchmarks behind it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelHistory:
     """One model over all releases."""
 
     model: str
     """Its name."""
-    points: Sequence[ReleasePoint | None]
+    points: Sequence[SideScore | None]
     """One for each release; None where the model is not in it."""
 
     @property
-    def last(self) -> ReleasePoint:
+    def last(self) -> SideScore:
         """Return the latest known point."""
         return next(one for one in reversed(self.points) if one)
 
@@ -130,26 +126,10 @@ def histories(releases: Sequence[Release]) -> list[ModelHistory]:
     """Return the ranked models of some releases, in the order of their last ranks; those that are gone come last."""
     boards = [{row["model"]: row for row in one.leaderboard["models"] if row["rank"] is not None} for one in releases]
     found = [
-        ModelHistory(model=model, points=[_point(board[model]) if model in board else None for board in boards])
+        ModelHistory(model=model, points=[ranking_score(board[model]) if model in board else None for board in boards])
         for model in dict.fromkeys(model for board in boards for model in board)
     ]
     return sorted(found, key=lambda one: (not one.is_current, one.last.rank or 0, one.model))
-
-
-def _point(row: Mapping[str, Any]) -> ReleasePoint | None:
-    """Return the number that ranks a model, from the JSON of a leaderboard; None without one."""
-    averages = [row.get(key) or {} for key in ("adjusted_average", "macro_average")]
-    value = row.get("ranking_value", averages[1].get("value"))
-    if value is None:
-        return None
-    own = next((one for one in averages if one.get("value") == value), {})
-    return ReleasePoint(
-        rank=row["rank"],
-        value=value,
-        low=own.get("low"),
-        high=own.get("high"),
-        n_benchmarks=row.get("n_benchmarks"),
-    )
 
 
 def trend_chart(releases: Sequence[Release]) -> Chart:
@@ -301,6 +281,22 @@ MOST_PAIRS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CaseGroup:
+    """The cases of a changed score that changed in the same way."""
+
+    title: str
+    """Name of the change."""
+    n: int | None
+    """Number of cases; None for questions without options."""
+    ids: Sequence[str] | None
+    """Ids of the cases; None where they are secret."""
+    list_link: str
+    """Address of the list of these cases; empty in the static site, and where texts are not shown."""
+    links: Mapping[str, str]
+    """Instance id -> address of its case, for the first ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreChange:
     """One model on one benchmark in two releases."""
 
@@ -316,8 +312,8 @@ class ScoreChange:
     """Labels such as `imported`."""
     cases: ChangedCases | None
     """The runs behind both, instance by instance; None if it is the same run."""
-    links: Mapping[str, str]
-    """Instance id -> address of its case, for the cases of the store that are listed."""
+    groups: Sequence[CaseGroup]
+    """The cases that changed, by kind."""
 
     @property
     def has_other_value(self) -> bool:
@@ -326,36 +322,45 @@ class ScoreChange:
 
     @property
     def is_changed(self) -> bool:
-        """Return True if the value differs, or other cases are right."""
-        return self.has_other_value or bool(self.cases and (self.cases.n_gained or self.cases.n_lost))
+        """Return True if the value differs, or completions give other answers."""
+        return self.has_other_value or any(one.n for one in self.groups)
 
     @property
     def is_separated(self) -> bool:
-        """Return True if the difference is significant."""
-        return bool(self.cases and self.cases.p_adjusted is not None and self.cases.p_adjusted <= LEVEL)
+        """Return True if the difference is significant, and both were measured in the same way."""
+        cases = self.cases
+        return bool(cases and not cases.conditions and cases.p_adjusted is not None and cases.p_adjusted <= LEVEL)
 
 
 def page(site: Site, request: PageRequest) -> Page:
     """Return the comparison of two releases; without names that of the latest with the store as it is."""
-    first, second = compared_releases(site, request)
+    first, second, *also = names = compared_names(site, request)
     found = comparison_of(site, first, second)
+    sides = side_by_side(site, names)
     rows = _rows(site, request, found)
     changed = [row for row in rows if row.is_changed]
-    known = [name for name, one in site.releases().items() if one.release]
-    titles = _titles(found)
+    known, titles = side_titles(site), _titles(found)
+    stores = current_stores(site)
     trend = trend_chart(_trend_releases(site, found))
     values = {
         "first": first,
         "second": second,
-        "releases": known,
-        "choices": [*known, (CURRENT, THE_STORE)],
-        "pairs": [(a, b) for at, a in enumerate(known) for b in [*known[at + 1 :], CURRENT]][:MOST_PAIRS],
-        "names": {CURRENT: THE_STORE},
+        "earlier": [(name, title) for name, title in known.items() if name != CURRENT],
+        "choices": list(known.items()),
+        "pairs": list(combinations(known, 2))[:MOST_PAIRS],
+        "names": known,
+        "sides": sides,
+        "also": also,
+        "further": [(name, title) for name, title in known.items() if name not in names],
+        "columns": _columns(request, names),
+        "outcomes": OUTCOMES,
+        "sides_in_words": [site.shortened(one) for one in verdict_of_sides(sides)],
+        "reasons": [site.shortened(one) for one in reasons_in_words(sides)],
         "problems": [one.problem for one in site.releases().values() if one.problem],
         "facts": [
             {
                 **fields_json(RELEASE_FIELDS, one),
-                **({"sha256": ""} if name == CURRENT else {}),
+                **({"sha256": ""} if name in stores else {}),
                 "signature": _signature(site, name),
             }
             for one, name in ((found.first, first), (found.second, second))
@@ -375,12 +380,20 @@ def page(site: Site, request: PageRequest) -> Page:
         "n_board": len(found.diff.board),
         "site_tier": "sample" if "sample" in (_tier(found.first), _tier(found.second)) else site.known_tier,
     }
-    return Page(template="releases.html", title="Compare two releases", values=values)
+    return Page(
+        template="releases.html", title="Stores and releases" if len(stores) > 1 else "Compare releases", values=values
+    )
+
+
+def _columns(request: PageRequest, names: Sequence[str]) -> list[str]:
+    """Return for each column the address of the page without it; empty for the two that are compared in detail."""
+    state = {"before": names[0], "now": names[1]}
+    return ["", "", *(request.here(**state, also=[one for one in names[2:] if one != name]) for name in names[2:])]
 
 
 def chart(site: Site, request: PageRequest) -> Download:
     """Return the chart of the models over releases as a file."""
-    found = comparison_of(site, *compared_releases(site, request))
+    found = comparison_of(site, *compared_names(site, request)[:2])
     return chart_file(request.text("chart"), {"trend": lambda: trend_chart(_trend_releases(site, found))})
 
 
@@ -389,8 +402,13 @@ def _trend_releases(site: Site, found: ReleaseComparison) -> list[Release]:
 
     The present state of the store is among them if it is compared and differs from the latest release.
     """
-    known = [_shown(site, replace(one.release, name=name)) for name, one in site.releases().items() if one.release]
-    if found.second.name == THE_STORE and known[-1].leaderboard["models"] != found.second.leaderboard["models"]:
+    releases = [name for name, one in site.releases().items() if one.release]
+    known = [shown_release(site, side_of(site, name, name)) for name in releases]
+    if (
+        found.second.name == THE_STORE
+        and known
+        and known[-1].leaderboard["models"] != found.second.leaderboard["models"]
+    ):
         known.append(replace(found.second, name="now"))
     return [one for one in known if is_comparable(one, found.second)]
 
@@ -407,11 +425,11 @@ def _signature(site: Site, name: str) -> str:
 
 def csv(site: Site, request: PageRequest) -> Download:
     """Return the changed scores as CSV."""
-    tested = select_fields(CASE_FIELDS, "difference low high n p_adjusted n_gained n_lost")
-    headers = ["benchmark", "model", "before", "now", "changed_inputs", *(field.key for field in tested[:-2])]
-    headers += ["only_later_right", "only_earlier_right"]
+    tested = select_fields(CASE_FIELDS, "difference low high n p_adjusted n_gained n_lost n_other")
+    headers = ["benchmark", "model", "before", "now", "changed_inputs", *(field.key for field in tested[:-3])]
+    headers += ["only_later_right", "only_earlier_right", "other_answer"]
     rows: list[list[Any]] = []
-    for row in _rows(site, request, comparison_of(site, *compared_releases(site, request))):
+    for row in _rows(site, request, comparison_of(site, *compared_names(site, request)[:2])):
         cases, change = row.cases, row.change
         numbers = [field.get(cases) if cases and cases.difference else None for field in tested]
         rows.append([change.benchmark, change.model, change.before, change.now, row.inputs, *numbers])
@@ -431,9 +449,11 @@ def json_list(site: Site, request: PageRequest) -> Download:
 
 
 def json_(site: Site, request: PageRequest) -> Download:
-    """Return the comparison as JSON, with the keys of `medhelm diff --json`, and the cases."""
-    found = comparison_of(site, *compared_releases(site, request))
-    return json_download(comparison_as_json(found), "release-comparison")
+    """Return the comparison as JSON, with the keys of `medhelm diff --json`."""
+    names = compared_names(site, request)
+    found, sides = comparison_of(site, names[0], names[1]), side_by_side(site, names)
+    content = {**comparison_as_json(found), **sides_as_json(sides)}
+    return json_download(renamed_json(site.names, content), "release-comparison")
 
 
 def verdict(found: ReleaseComparison, changed: Sequence[ScoreChange]) -> str:
@@ -487,30 +507,45 @@ def _rows(site: Site, request: PageRequest, found: ReleaseComparison) -> list[Sc
             inputs=reasons(change.why),
             marks=[IMPORTED] if (change.model, change.benchmark) in imported else [],
             cases=cases.get((change.model, change.benchmark)),
-            links=_case_links(site, request, cases.get((change.model, change.benchmark))),
+            groups=_case_groups(site, request, cases.get((change.model, change.benchmark))),
         )
         for change in found.diff.cells
     ]
     return sorted(rows, key=lambda row: order.index(row.change.benchmark) if row.change.benchmark in titles else -1)
 
 
-def _case_links(site: Site, request: PageRequest, cases: ChangedCases | None) -> dict[str, str]:
-    """Return the addresses of the cases that are listed and that the store shows."""
-    listed_ids = [*(cases.gained or ())[:MOST_IDS], *(cases.lost or ())[:MOST_IDS]] if cases else []
-    if not cases or not listed_ids:
-        return {}
-    known = _instance_ids(site, cases.benchmark)
-    return {
-        one: request.links.to("case", {"benchmark": cases.benchmark, "case": url_key(one)})
-        for one in listed_ids
-        if one in known
-    }
+def _case_groups(site: Site, request: PageRequest, cases: ChangedCases | None) -> list[CaseGroup]:
+    """Return the cases of a changed score by the kind of their change, with links to the lists and to each case."""
+    if cases is None or cases.difference is None:
+        return []
+    first, second = compared_names(site, request)[:2]
+    earlier, later = model_names(site, cases.model, first, second)
+    pair = {"benchmark": cases.benchmark, "before": first, "now": second}
+    kinds: list[tuple[str, int | None, Sequence[str] | None, dict[str, str]]] = [
+        ("Newly right", cases.n_gained, cases.gained, {"got": later, "missed": earlier}),
+        ("Newly wrong", cases.n_lost, cases.lost, {"got": earlier, "missed": later}),
+        ("Other answer", cases.n_other, cases.other, {"got": later, "missed": earlier, "show": "other_answer"}),
+    ]
+    # The static site has pages of the changed cases of its first pair only.
+    has_pages = not request.is_static or [first, second] == compared_names(site, Parameters())[:2]
+    exported = _exported_ids(site, request, cases.benchmark) if request.is_static else frozenset()
+    groups = []
+    for title, n, every, search in kinds:
+        ids = [one for one in every if one in exported] if request.is_static and every is not None else every
+        shown = (ids or ())[:MOST_IDS]
+        page = {**pair, "a": earlier, "b": later, **search} if has_pages else {"benchmark": cases.benchmark}
+        links = {one: request.links.to("case", {**page, "case": url_key(one)}) for one in shown}
+        has_list = bool(n) and ids is not None and not request.is_static
+        list_link = request.links.to("cases", {**pair, **search}) if has_list else ""
+        groups.append(CaseGroup(title=title, n=n, ids=ids, list_link=list_link, links=links))
+    return groups
 
 
-def _instance_ids(site: Site, benchmark: str) -> frozenset[str]:
-    """Return the ids of the instances of the runs that count on a benchmark."""
-    cells = [cell for cell in site.inputs().cells if cell.benchmark == benchmark]
-    return frozenset(one for cell in cells for one in cell.ids)
+def _exported_ids(site: Site, request: PageRequest, benchmark: str) -> frozenset[str]:
+    """Return the ids of the cases that a static site holds: nothing is said of others."""
+    if not any(cell.benchmark == benchmark for cell in site.inputs().cells):
+        return frozenset()
+    return frozenset(exported_cases(site, opened(site, benchmark), request.most_cases))
 
 
 def _is_imported(basis: CellProvenance) -> bool:
@@ -520,68 +555,3 @@ def _is_imported(basis: CellProvenance) -> bool:
 
 def _tier(release: Release) -> str:
     return str(release.leaderboard.get("tier", "real"))
-
-
-# --- compared releases ------------------------------------------------------------------------------------------------
-# Releases of a site compared, without addresses of servers and without texts that may not be shown.
-
-THE_STORE = "the store now"
-"""Name for people of the present state of the store."""
-
-
-def compared_releases(site: Site, request: PageRequest) -> tuple[str, str]:
-    """Return the names of the two releases that a URL selects; without names the latest and the store as it is.
-
-    Raises: PageNotFound for an unknown name, and without a release.
-    """
-    known = [name for name, one in site.releases().items() if one.release]
-    if not known:
-        raise PageNotFound("The store has no release yet. `medhelm release NAME` freezes the leaderboard under a name.")
-    second = request.known_name("now", [*known, CURRENT], CURRENT)
-    earlier = [name for name in known if name != second]
-    return request.known_name("before", known, earlier[-1] if earlier else known[-1]), second
-
-
-def comparison_of(site: Site, first: str, second: str) -> ReleaseComparison:
-    """Return the comparison of two releases, from memory where it was made before. Raises: MedHelmError."""
-
-    def compare() -> ReleaseComparison:
-        earlier = site.releases()[first]
-        later = None if second == CURRENT else site.releases()[second].release
-        release = later or current_like(earlier, site.folders)
-        assert earlier.release is not None, "the name was checked"
-        pair = [_shown(site, one) for one in (earlier.release, release)]
-        found = compare_releases(
-            replace(pair[0], name=first), replace(pair[1], name=THE_STORE if later is None else second), site.runs()
-        )
-        return _without_texts(site, found)
-
-    return site.keep(("releases", first, second), compare)
-
-
-def _shown(site: Site, release: Release) -> Release:
-    """Return a release with the names of the site for models, and without texts of data that is not shown."""
-    board = {
-        **release.leaderboard,
-        "benchmarks": [
-            one if site.shows_text_of(one["id"]) else {key: one[key] for key in one.keys() - {"floor_answer"}}
-            for one in release.leaderboard["benchmarks"]
-        ],
-    }
-    names = site.names
-    return RELEASE.read(_renamed(names, RELEASE.write(release)), leaderboard=_renamed(names, board))
-
-
-def _renamed(names: Mapping[str, str], value: Any) -> Any:
-    """Return JSON with the names of the site for models, and without any other address."""
-    if isinstance(value, str):
-        return without_address(with_names(names, value))
-    if isinstance(value, Mapping):
-        return {_renamed(names, key): _renamed(names, one) for key, one in value.items()}
-    return [_renamed(names, one) for one in value] if isinstance(value, (list, tuple)) else value
-
-
-def _without_texts(site: Site, found: ReleaseComparison) -> ReleaseComparison:
-    """Return the comparison without ids of instances of benchmarks whose texts may not be shown."""
-    cases = [one if site.shows_text_of(one.benchmark) else replace(one, gained=None, lost=None) for one in found.cases]
-    return replace(found, cases=cases)
