@@ -92,8 +92,6 @@ def cases(
     flipped: tuple[str, str] | None,
     slice_: str | None,
     limit: int,
-    between: tuple[str, str] | None,
-    became: str | None,
     **wanted: Any,
 ) -> int:
     """List cases by what happened.
@@ -116,6 +114,7 @@ def cases(
 
     definition = _definition(shared, benchmark)
     name = definition.name if definition else benchmark
+    between, became = wanted.pop("between"), wanted.pop("became")
     if between:
         opened, names = _open_between(shared, name, between, definition)
     else:

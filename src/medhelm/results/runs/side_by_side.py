@@ -454,11 +454,11 @@ def to_text(found: SideBySide, format: str = "table") -> str:
     table = fields_table(fields, found.rows, format=format, caption=caption)
     if format not in ("table", "md"):
         return table
-    lines = [as_shown_line(one, format) for one in [*verdict(found), *reasons_in_words(found)]]
+    lines = [_shown_line(one, format) for one in [*verdict(found), *reasons_in_words(found)]]
     return "\n".join([*lines[:1], "", table.rstrip(), *(["", *lines[1:]] if lines[1:] else [])]).lstrip() + "\n"
 
 
-def as_shown_line(text: str, format: str) -> str:
+def _shown_line(text: str, format: str) -> str:
     """Return a sentence on one line."""
     return escape_markdown(as_line(text)) if format == "md" else as_line(text)
 
