@@ -142,7 +142,7 @@ _VARIES = (
     (re.compile(r"\b\d+\.\d+ s\b"), "0.0 s"),
     (re.compile(r'"(seconds|version|generated|created|bytes)": ("[^"]*"|[\d.e+-]+)'), r'"\1": "VARIES"'),
     (re.compile(r"\b[0-9a-f]{64}\b|(?<=-)[0-9a-f]{10}\b"), "HASH"),
-    (re.compile(r'\b(Python"?:? "?)3\.\d+\.\d+\S*?(?=["\s])'), r"\1VERSION"),
+    (re.compile(r'\b([Pp]ython"?:? "?)3\.\d+\.\d+\S*?(?=["\s])'), r"\1VERSION"),
     (re.compile(r"medhelm (version )?\d+\.\d+\.\d+\S*"), "medhelm VERSION"),
 )
 """Dates, times, digests and versions."""

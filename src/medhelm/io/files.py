@@ -105,8 +105,11 @@ def _from_system(error: OSError) -> MedHelmError | None:
 
 def reason(error: BaseException) -> str:
     """Return in one line why a file cannot be read, from an error of DuckDB or of an encrypted file."""
-    lines = str(error).partition("\n\n")[0].splitlines() or [type(error).__name__]
-    return lines[-1].partition(": ")[2] if lines[0].startswith("Traceback") else lines[0]
+    first, *others = str(error).splitlines() or [type(error).__name__]
+    if not first.startswith("Traceback"):
+        return first
+    # DuckDB puts a traceback of Python before its own words, since Python 3.13 with a blank line after each place.
+    return next((line for line in others if line and not line.startswith(" ")), first).partition(": ")[2]
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------

@@ -97,7 +97,17 @@ def test_a_damaged_file_has_a_reason_in_one_line(encrypted: Path) -> None:
     path.write_bytes(raw[:-20] + bytes([raw[-20] ^ 1]) + raw[-19:])
     with pytest.raises(duckdb.Error) as damaged:
         rows_of(path)
-    assert reason(damaged.value) == "it was changed, or is not what was encrypted for this place"
+    said = "it was changed, or is not what was encrypted for this place"
+    assert reason(damaged.value) == said
+    for separator in ("\n", "\n\n"):  # as older and newer Pythons write a traceback
+        lines = (
+            "Traceback (most recent call last):",
+            '  File "f.py", line 1, in open',
+            f"vault.Error: {said}",
+            "",
+            "LINE 1: x",
+        )
+        assert reason(duckdb.Error(separator.join(lines))) == said
 
 
 def test_temporary_files_and_folders_are_encrypted_as_well(encrypted: Path) -> None:

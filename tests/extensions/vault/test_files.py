@@ -125,8 +125,7 @@ def steps(file: IO[bytes], draw: random.Random) -> list[object]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_temporary_file_behaves_like_a_plain_one_and_holds_no_text(seed: int) -> None:
-    with TemporaryFile() as raw, TemporaryFile() as plain:
-        scratch = encrypted_scratch(raw)
+    with TemporaryFile() as raw, TemporaryFile() as plain, encrypted_scratch(raw) as scratch:
         assert steps(scratch, random.Random(seed)) == steps(plain, random.Random(seed))
         scratch.seek(0, 2)
         scratch.write(b"CANARY" * CHUNK)
