@@ -243,11 +243,11 @@ def _endpoint(site: Site, route: Route, security: Security) -> Callable[[Request
         if key not in in_progress:
             in_progress[key] = _PageInProgress(asyncio.create_task(run_in_threadpool(respond, wanted)))
             in_progress[key].task.add_done_callback(lambda _: in_progress.pop(key))
-        task, told = in_progress[key].task, in_progress[key].told
+        task, informed = in_progress[key].task, in_progress[key].informed
         visitor = request.cookies.get(security.cookie) or client_of(request)
-        await asyncio.wait([task], timeout=LONGEST_WAIT_S if visitor in told else PATIENCE_S)
+        await asyncio.wait([task], timeout=LONGEST_WAIT_S if visitor in informed else PATIENCE_S)
         if not task.done() and await run_in_threadpool(lambda: site.n_runs) >= MANY_RUNS:
-            told.add(visitor)
+            informed.add(visitor)
             return await run_in_threadpool(_waiting, site, wanted)
         response = await task
         return Response(response.body, response.status_code, media_type=response.media_type)
@@ -261,7 +261,7 @@ class _PageInProgress:
 
     task: asyncio.Task[Response]
     """Makes it."""
-    told: set[str] = field(default_factory=set)
+    informed: set[str] = field(default_factory=set)
     """Visitors who got the page that says so: their next request waits, so that they see it as soon as it is made."""
 
 
