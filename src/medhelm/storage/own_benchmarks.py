@@ -6,7 +6,8 @@ that it is found after both have moved, or the store alone has. It is only a pla
 consent as everywhere (see `benchmarks.hooks`).
 
 STORE/definitions/BENCHMARK holds a copy of the definition, for a store whose folders are gone and for runs of an
-earlier definition. The copy has no data and no code; an empty file `hooks.left_out` says that there was code.
+earlier definition. The copy has no data and no code; an empty file `hooks.left_out` says that there was code. Encrypted
+stores keep none, because prompts may hold examples.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from medhelm.errors import UserError
-from medhelm.io.files import file_mask
+from medhelm.io.files import file_mask, key_of
 from medhelm.io.folders import write_file
 from medhelm.storage.store import Store
 
 FOLDERS_FILE = "benchmark_folders.json"
 """Name of the file."""
+
+DEFINITIONS = "definitions"
+"""Folder of the copies in a store."""
 
 FOLDERS_FORMAT = 1
 """Version of the file, under its key `format`."""
@@ -50,14 +54,15 @@ def remember_folders(store: Store, benchmarks: Mapping[str, RememberedBenchmark]
 
     file, here = store.folder / FOLDERS_FILE, store.folder.resolve()
     new = {name: _entry(one, here) for name, one in benchmarks.items()}
+    kept = {} if key_of(store.folder / DEFINITIONS) else {name: one.files for name, one in benchmarks.items()}
     known = new.items() <= _entries(file).items()
-    if known and all(_files(_copy_of(store.folder, name)) == one.files for name, one in benchmarks.items()):
+    if known and all(_files(_copy_of(store.folder, name)) == files for name, files in kept.items()):
         return
     with suppress(OSError, UserError):
         (store.folder / "locks").mkdir(exist_ok=True)
         with FileLock(store.folder / "locks" / "benchmark_folders.lock"):
-            for name, one in benchmarks.items():
-                _keep(_copy_of(store.folder, name), one.files, store.folder)
+            for name, files in kept.items():
+                _keep(_copy_of(store.folder, name), files, store.folder)
             content = {"format": FOLDERS_FORMAT, "benchmarks": _entries(file) | new}
             _write(file, json.dumps(content, indent=1, ensure_ascii=False) + "\n", store.folder)
 
@@ -68,7 +73,7 @@ def remembered_folders(store: Path) -> dict[str, RememberedBenchmark]:
     for name, entry in _entries(store / FOLDERS_FILE).items():
         near, absolute = store.resolve() / entry["relative"], Path(entry["absolute"])
         copy = _copy_of(store, name)
-        files = _files(copy) if PurePath(name).name == name else {}
+        files = _files(copy) if PurePath(name).name == name != ".." else {}
         found[name] = RememberedBenchmark(
             folder=near.resolve() if entry["relative"] and near.is_dir() else absolute,
             digest=entry["digest"],
@@ -84,7 +89,7 @@ def is_copy(store: Store, folder: Path) -> bool:
 
 
 def _copy_of(store: Path, name: str) -> Path:
-    return store / "definitions" / name
+    return store / DEFINITIONS / name
 
 
 def _files(copy: Path) -> dict[str, str]:

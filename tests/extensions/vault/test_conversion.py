@@ -65,19 +65,21 @@ def outputs(medhelm: Medhelm, store: Path) -> list[Any]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Digest of every file in a store, without locks and what SQLite makes for readers."""
+    """Digest of every file in a store, without locks, what SQLite makes for readers, and copies of definitions."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix != ".lock" and not path.name.endswith(("-shm", "-wal"))
+        if path.is_file() and not path.name.endswith((".lock", "-shm", "-wal")) and "definitions" not in path.parts
     }
 
 
 def test_commands_say_of_an_encrypted_store_what_they_said_before(store: Path, medhelm: Medhelm) -> None:
+    assert (store / "definitions").exists()
     with without_key():
         before, was = outputs(medhelm, store), digests(store)
     done = encrypt_store(store, os.environ)
     assert plain_files(store, *WORDS) == []
+    assert not (store / "definitions").exists()
     assert (done.completions, done.damaged) == (89, 0)
     assert outputs(medhelm, store) == before
     assert encrypt_store(store, os.environ) == ConvertedStore(
@@ -320,6 +322,7 @@ def test_a_new_encrypted_store_never_holds_text(
     assert "An answer to number" in (tmp_path / "tables" / "records.csv").read_text(encoding="utf-8")
     assert plain_files(store, *WORDS) == []
     assert plain_files(tmp_path / "tmp", *WORDS) == []
+    assert not (store / "definitions").exists(), "prompts may hold examples"
     for kind in ("prompts/*.parquet", "prompts/*.floor.json", "instances/*", "removed/*/*/*/*.parquet", "runs/*/*/*"):
         assert [is_encrypted(path) for path in store.glob(kind)].count(False) == 0
         assert list(store.glob(kind))

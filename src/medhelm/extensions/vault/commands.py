@@ -35,6 +35,7 @@ from medhelm.models.cache import (
 )
 from medhelm.storage.derived_files import FOLDER
 from medhelm.storage.live_status import known_evaluations
+from medhelm.storage.own_benchmarks import DEFINITIONS
 from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, find_store, open_store, repair
 from medhelm.storage.store_host import processes_in
 
@@ -176,8 +177,9 @@ def encrypt_store(folder: Path, environment: Mapping[str, str], *, new_key: bool
         _write_section(folder, {**section, STATE: "encrypting"})
         n_files = _convert_files(Store(folder), key, encrypting=True)
         n_rows, damaged = _convert_cache(folder, lambda row: sealed_row(_intact(row), key))
-        if (folder / FOLDER).exists():
-            shutil.rmtree(folder / FOLDER)  # it was derived from the plain files
+        for name in (FOLDER, DEFINITIONS):  # derived from the plain files, and copies
+            if (folder / name).exists():
+                shutil.rmtree(folder / name)
         _write_section(folder, {**section, STATE: "complete"})
     return replace(unchanged, changed=True, files=n_files, completions=n_rows, damaged=damaged)
 
