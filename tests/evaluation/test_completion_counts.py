@@ -75,7 +75,7 @@ def test_each_kind_is_counted_and_named_once_with_its_cause(medhelm: Medhelm, se
         assert {run["model"]: run["completion_counts"] for run in runs.json["runs"]} == expected
     models = medhelm("leaderboard", "--json").json["models"]
     assert {row["model"]: row["benchmarks"]["toy"]["completion_counts"] for row in models} == expected
-    board = medhelm("leaderboard").out
+    board = medhelm("leaderboard", "--wide").out
     for model, sentence in SENTENCES.items():
         for shown in (done.out, board, medhelm("runs", "show", "toy", model).out):
             assert shown.count(f"- {model}: {sentence}") == 1
@@ -98,6 +98,5 @@ def test_many_completions_of_a_model_get_one_sentence_for_each_kind() -> None:
     assert [str(remark).rpartition(": ")[0] for remark in completion_remarks(runs)] == [
         "m: 75 of 200 completions are blank (A 50 of 100 and C 25 of 100)",
         "other: 9 of 100 completions on A are blank",
-        "third: 9 of 100 completions on D hold no readable option",
-        "third: 9 of 100 completions on E hold no readable number",
+        "third: 18 of 200 completions hold no readable answer (D 9 of 100 and E 9 of 100)",
     ]

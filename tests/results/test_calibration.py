@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -91,7 +92,11 @@ def test_the_number_of_ratings_decides_the_method(store: Path, tmp_path: Path) -
     remarks = texts(calibrated(store, ratings(tmp_path, 4, 0)).remarks)
     assert any("lab/model-a: not calibrated, because" in text for text in remarks)
     with pytest.raises(UserError, match="one --store"):
-        leaderboard([store, store], rule="corrected", clinicians=CalibrationOptions(ratings=ratings(tmp_path)))
+        leaderboard(
+            [store, shutil.copytree(store, tmp_path / "other")],
+            rule="corrected",
+            clinicians=CalibrationOptions(ratings=ratings(tmp_path)),
+        )
 
 
 def test_two_raters_do_not_represent_clinicians_and_three_do(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Releases": {
         "release": ("releases:release", "Freeze the leaderboard under a name."),
-        "diff": ("releases:diff", "Compare two releases."),
+        "diff": ("releases:diff", "Compare two releases or stores."),
         "verify": ("releases:verify", "Recompute the leaderboard and compare."),
         "gate": ("releases:gate", "Fail a build if a model got worse."),
     },

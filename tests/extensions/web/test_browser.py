@@ -321,7 +321,7 @@ BELOW = """[...document.querySelectorAll('table.board .help')].filter(one => {
 def test_menu_head_and_charts_use_the_width_of_the_window(browser: Browser, addresses: tuple[str, str]) -> None:
     with opened(browser, addresses[1]) as watched:
         page = watched.page
-        for path in ("/", "/compare/releases"):
+        for path in ("/", "/compare/releases", "/compare?a=openai/model-1+[board]&b=openai/model-2+[board]"):
             page.goto(f"{addresses[0]}{path}")
             for width, n_lines in ((360, 2), (640, 1), (900, 1), (1280, 1)):
                 page.set_viewport_size({"width": width, "height": 900})

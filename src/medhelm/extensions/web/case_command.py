@@ -106,7 +106,7 @@ def cases(
       medhelm cases aci_bench --criterion accuracy --model north-8b
       medhelm cases medcalc_bench --wrong --slice Category=lab
       medhelm cases race_bias --failure refusal --json
-      medhelm cases med_qa --between 2026-10 2026-11 --model north-70b --became wrong
+      medhelm cases med_qa --between r1 r2 --model north-70b --became wrong
     """
     from medhelm.extensions.web.cases.case import open_cases
     from medhelm.extensions.web.cases.listing import case_items, check_search
