@@ -521,8 +521,13 @@ def _outcome_in_words(outcome: Outcome, models: Sequence[str]) -> str:
     """
     if outcome in ("better", "worse"):
         return f"{listed(models, NAMES)} {'is' if len(models) == 1 else 'are'} significantly {outcome}"
-    have = ("has the " if len(models) == 1 else "have the ") if outcome == "same completions" else ""
-    return f"{plural(len(models), 'model')} {have}{OUTCOMES[outcome]}"
+    verb = "has" if len(models) == 1 else "have"
+    said = {
+        "not separated": "did not change significantly",
+        "same completions": f"{verb} the same completions",
+        "not comparable": "cannot be compared",
+    }
+    return f"{plural(len(models), 'model')} {said[outcome]}"
 
 
 def _limits(found: SideBySide) -> Iterator[str]:
