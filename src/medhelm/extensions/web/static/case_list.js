@@ -72,11 +72,14 @@
     return high === null || (one.scores[i] !== null && one.scores[i] <= high);
   }
 
-  function changed(one, a, b) {
+  function ofTwo(show) { return show === 'changed' || show === 'other_answer'; }
+
+  function changed(one, a, b, show) {
     if (a < 0 || b < 0 || !one.has[a] || !one.has[b]) { return false; }
     var scored = one.shares[a] !== null && one.shares[b] !== null;
-    var said = one.answers[a] !== null && one.answers[b] !== null;
-    return (scored && isRight(one, a) !== isRight(one, b)) || (said && one.answers[a] !== one.answers[b]);
+    var flipped = scored && isRight(one, a) !== isRight(one, b);
+    var otherAnswer = one.answers[a] !== null && one.answers[b] !== null && one.answers[a] !== one.answers[b];
+    return show === 'changed' ? flipped || otherAnswer : scored && !flipped && otherAnswer;
   }
 
   function isBetter(one, a, b) {
@@ -91,7 +94,7 @@
     if (state.group && one.group !== state.group) { return false; }
     if (state.key && one.correct.indexOf(state.key) < 0) { return false; }
     if (state.better && !isBetter(one, place(state.better), place(state.than))) { return false; }
-    if (state.show === 'changed') { return changed(one, place(state.got), place(state.missed)); }
+    if (ofTwo(state.show)) { return changed(one, place(state.got), place(state.missed), state.show); }
     if (state.got && !isRight(one, place(state.got))) { return false; }
     if (state.missed && !isWrong(one, place(state.missed))) { return false; }
     switch (state.show) {
@@ -223,7 +226,7 @@
   function problem(state) {
     var unknown = ['model', 'got', 'missed', 'better', 'than'].filter(function (name) { return state[name] && place(state[name]) < 0; });
     if (unknown.length) { return 'No model \u201c' + state[unknown[0]].slice(0, 80) + '\u201d has a column in these files.'; }
-    if (state.show === 'changed' && (!state.got || !state.missed || state.got === state.missed)) {
+    if (ofTwo(state.show) && (!state.got || !state.missed || state.got === state.missed)) {
       return 'Choose two different models to see what changed between them: one in \u201cRight\u201d, the other in \u201cand wrong\u201d.';
     }
     if (state.better === state.than ? state.better : !state.better || !state.than) { return 'Choose two different models in \u201cBetter\u201d and \u201cthan\u201d.'; }
