@@ -1,6 +1,7 @@
 """Load times of the local site in a browser, beside Inspect's viewer on the same cases.
 
     .venv/bin/python -m bench.studies.site_load [--keep DIR] [--benchmark NAME] [--rounds N] [--only-ours]
+    .venv/bin/python -m bench.studies.site_load --before PYTHON [--keep DIR] [--rounds N]
 
 A round starts `medhelm serve` on a store of 333,000 synthetic records and a browser without a cache, opens every page
 twice, and measures from the start of the navigation to the first row of the page in the DOM. `inspect view` then shows
@@ -8,6 +9,10 @@ the prompts, completions and scores of one benchmark, in a log that `bench/tools
 run in alternation on the same machine. Then the pages of a store of many models are opened, and the first store is
 exported as a static site. The best of the rounds counts. Needs Chromium, playwright and inspect-ai, except with
 `--only-ours`, which leaves Inspect's viewer out.
+
+`--before` compares with an earlier checkout instead, whose interpreter it is: both sites show the same stores in
+alternation. If the earlier checkout cannot read stores of this one, `--keep` must name a folder with stores of the
+earlier one (`store` and `many`).
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -273,6 +278,10 @@ def prepare(size: Size, benchmark: str, work: Path, *, with_log: bool = True) ->
     )
 
 
+Round = tuple[dict[str, Loaded], dict[str, float]]
+"""Measurements by page, and facts about the server."""
+
+
 # --- our site ---------------------------------------------------------------------------------------------------------
 
 
@@ -296,17 +305,17 @@ def pages_of(benchmark: str, case: str) -> dict[str, Shown]:
         "cases": Shown(f"{about}/cases", "table.case-list tbody tr"),
         "text in prompts": Shown(f"{about}/cases?{search}", "table.case-list tbody tr"),
         "wrong completions": Shown(f"{about}/cases?show=wrong", "table.case-list tbody tr"),
-        "one case": Shown(f"{about}/cases/{case}", "main [id^='m-']"),
+        "one case": Shown(f"{about}/cases/{case}", "main [id^='m-'], article.completion"),
         "two models": Shown("/compare", "main table tbody tr"),
     }
 
 
-def measure_site(browser: Browser, cases: Cases, work: Path) -> tuple[dict[str, Loaded], dict[str, float]]:
+def measure_site(browser: Browser, cases: Cases, work: Path, python: str) -> Round:
     """Start our server, open every page twice, and the list of cases in a browser without a cache.
 
     Returns the measurements by page, and the start and memory of the server.
     """
-    command = [sys.executable, "-m", "medhelm", "serve", "--port", "0", "--store", str(cases.store)]
+    command = [python, "-m", "medhelm", "serve", "--port", "0", "--store", str(cases.store)]
     found: dict[str, Loaded] = {}
     with started(command, work, _printed_address) as server:
         facts = {"start": time.perf_counter() - server.started, "MiB at start": server.peak_mib()}
@@ -320,9 +329,9 @@ def measure_site(browser: Browser, cases: Cases, work: Path) -> tuple[dict[str, 
     return found, facts
 
 
-def measure_many(browser: Browser, store: Path, work: Path) -> dict[str, Loaded]:
+def measure_many(browser: Browser, store: Path, work: Path, python: str) -> dict[str, Loaded]:
     """Open pages of a store of many models twice, each as soon as the one before is there."""
-    command = [sys.executable, "-m", "medhelm", "serve", "--port", "0", "--store", str(store)]
+    command = [python, "-m", "medhelm", "serve", "--port", "0", "--store", str(store)]
     pages = {name: pages_of(BENCHMARK, "")[name] for name in ("leaderboard", "benchmark", "cases", "two models")}
     with started(command, work, _printed_address) as server, signed_in(browser, server.address) as (context, root):
         return open_twice(context, root, pages)
@@ -338,7 +347,7 @@ def open_twice(context: BrowserContext, root: str, pages: Mapping[str, Shown]) -
     return found
 
 
-def measure_export(store: Path, work: Path) -> tuple[float, int, int]:
+def measure_export(store: Path, work: Path, python: str) -> tuple[float, int, int]:
     """Export the site of a store; return the CPU time in seconds, and the numbers of pages and bytes.
 
     Without benchmarks that have judges: their synthetic runs hold no judgments.
@@ -350,7 +359,7 @@ def measure_export(store: Path, work: Path) -> tuple[float, int, int]:
     definitions = load_benchmarks(all_names(()), metrics=METRIC_NAMES, extra=(), note=lambda _: None)
     shown = [one.name for one in definitions if not one.rubric and (store / "runs" / one.name).exists()]
     words += [word for name in shown for word in ("--benchmark", name)]
-    result = json.loads(output_of([sys.executable, "-m", "medhelm", *words]))
+    result = json.loads(output_of([python, "-m", "medhelm", *words]))
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return cpu, result["counts"]["pages"], result["bytes"]
@@ -376,7 +385,7 @@ def signed_in(browser: Browser, address: str) -> Iterator[tuple[BrowserContext, 
 # --- Inspect's viewer -------------------------------------------------------------------------------------------------
 
 
-def measure_viewer(browser: Browser, cases: Cases, work: Path) -> tuple[dict[str, Loaded], dict[str, float]]:
+def measure_viewer(browser: Browser, cases: Cases, work: Path) -> Round:
     """Start Inspect's viewer; open the list of samples, filter it, and open one sample, each in a new browser.
 
     Returns the measurements by step, and the start and memory of the server.
@@ -426,9 +435,6 @@ def free_port() -> int:
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-Round = tuple[dict[str, Loaded], dict[str, float]]
-"""Measurements by page, and facts about the server."""
-
 
 def best(rounds: Sequence[Round]) -> Round:
     """Return the shortest time of each page with its bytes, the shortest start, and the largest memory."""
@@ -475,37 +481,78 @@ def _megabytes(value: float) -> str:
     return f"{value:.2f} MB"
 
 
+@dataclass(slots=True)
+class Measured:
+    """What one site was measured to take, round by round."""
+
+    python: str
+    """Interpreter that serves and exports it."""
+    sites: list[Round] = field(default_factory=list)
+    """Pages of the store of many records."""
+    many: list[Round] = field(default_factory=list)
+    """Pages of the store of many models."""
+    exports: list[tuple[float, int, int]] = field(default_factory=list)
+    """Seconds of CPU, pages and bytes of each export."""
+
+    def measure(self, browser: Browser, cases: Cases, work: Path) -> None:
+        """Measure one round. The store of many models lies beside that of the cases."""
+        self.sites.append(measure_site(browser, cases, work, self.python))
+        self.many.append((measure_many(browser, cases.store.with_name("many"), work, self.python), {}))
+        self.exports.append(measure_export(cases.store, work, self.python))
+
+    def print_tables(self) -> None:
+        """Print the best of the rounds."""
+        pages, facts = best(self.sites)
+        print(site_table(pages))
+        print(f"\nMemory of the server: {facts['MiB at start']:,.0f} MiB at the start, {facts['MiB']:,.0f} MiB at most")
+        print(f"\n{MANY.models} models, {MANY.models * MANY.benchmarks:,} runs:\n\n{site_table(best(self.many)[0])}")
+        cpu, n_pages, n_bytes = min(self.exports)
+        per_page = 1000 * cpu / n_pages
+        print(f"\nExport of {n_pages:,} pages: {cpu:.1f} s of CPU, {per_page:.0f} ms a page, {n_bytes / 1e6:.0f} MB")
+
+    def times(self) -> dict[str, float]:
+        """Return label -> milliseconds: each page of both stores, and a page of the export."""
+        found = {name: one.ms for name, one in best(self.sites)[0].items()}
+        found |= {f"{MANY.models} models: {name}": one.ms for name, one in best(self.many)[0].items()}
+        cpu, n_pages, _ = min(self.exports)
+        return found | {"export, CPU of a page": 1000 * cpu / n_pages}
+
+
+def change_table(before: Measured, after: Measured) -> str:
+    """Format the times of two checkouts beside each other."""
+    earlier = before.times()
+    lines = [[name, _time(earlier[name]), _time(ms), f"{ms / earlier[name]:.2f}"] for name, ms in after.times().items()]
+    return table(["page", "before", "after", "ratio"], lines)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for the store and the log, which are kept")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for the stores and the log, which are kept")
     parser.add_argument("--benchmark", default=BENCHMARK, help=f"benchmark with a right-or-wrong metric ({BENCHMARK})")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default 3)")
     parser.add_argument("--only-ours", action="store_true", help="leave Inspect's viewer out")
+    parser.add_argument("--before", metavar="PYTHON", help="interpreter of an earlier checkout to compare with")
     chosen = parser.parse_args(words)
-    sites: list[Round] = []
+    ours = Measured(sys.executable)
+    earlier = Measured(chosen.before) if chosen.before else None
+    with_viewer = not (chosen.only_ours or earlier)
     viewers: list[Round] = []
-    many: list[Round] = []
-    exports: list[tuple[float, int, int]] = []
     with tempfile.TemporaryDirectory(prefix="medhelm-site-load-") as temporary, chromium() as browser:
         work, kept = Path(temporary), (chosen.keep or Path(temporary)).absolute()
-        cases = prepare(SIZE, chosen.benchmark, kept, with_log=not chosen.only_ours)
+        cases = prepare(SIZE, chosen.benchmark, kept, with_log=with_viewer)
         if not (kept / "many").exists():
             write(kept / "many", MANY)
         for _ in range(chosen.rounds):
-            sites.append(measure_site(browser, cases, work))
-            if not chosen.only_ours:
+            for site in filter(None, (earlier, ours)):
+                site.measure(browser, cases, work)
+            if with_viewer:
                 viewers.append(measure_viewer(browser, cases, work))
-            many.append((measure_many(browser, kept / "many", work), {}))
-            exports.append(measure_export(cases.store, work))
-    site = best(sites)
-    print(site_table(site[0]), *([ratio_table(site, best(viewers))] if viewers else []), sep="\n\n")
-    print(f"\nMemory of our server: {site[1]['MiB at start']:,.0f} MiB at the start, {site[1]['MiB']:,.0f} MiB at most")
-    print(f"\n{MANY.models} models, {MANY.models * MANY.benchmarks:,} runs:\n\n{site_table(best(many)[0])}")
-    cpu, pages, n_bytes = min(exports)
-    print(
-        f"\nExport of {pages:,} pages: {cpu:.1f} s of CPU, {1000 * cpu / pages:.0f} ms a page, {n_bytes / 1e6:.0f} MB"
-    )
+    ours.print_tables()
+    if viewers:
+        print("", ratio_table(best(ours.sites), best(viewers)), sep="\n")
+    if earlier:
+        print("", change_table(earlier, ours), sep="\n")
     return 0
 
 

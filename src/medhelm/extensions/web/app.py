@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from urllib.parse import parse_qsl, quote
 
@@ -127,6 +127,9 @@ MOST_FORM_BYTES, MOST_ACTION_BYTES = 10_000, 100_000
 PATIENCE_S, MANY_RUNS = 0.15, 300
 """Seconds until a browser gets a page that says that its page is being made, in a store of at least so many runs."""
 
+KEPT_S = 5.0
+"""Seconds for which a page is kept for visitors who were told that it is being made; they ask again at once."""
+
 LONGEST_WAIT_S = 20.0
 """Seconds for which the next request of the same visitor waits for the page; proxies end those of a minute."""
 
@@ -228,6 +231,13 @@ def _endpoint(site: Site, route: Route, security: Security) -> Callable[[Request
             response.headers["content-disposition"] = f'attachment; filename="{file_name}"'
         return response
 
+    def forget(key: tuple[str, str], made: _PageInProgress, *_: object) -> None:
+        if made.informed and not made.is_kept:
+            made.is_kept = True
+            asyncio.get_running_loop().call_later(KEPT_S, forget, key, made)
+        elif in_progress.get(key) is made:
+            del in_progress[key]
+
     async def endpoint(request: Request) -> Response:
         parts, query = dict(request.path_params), request.url.query
         try:
@@ -240,29 +250,34 @@ def _endpoint(site: Site, route: Route, security: Security) -> Callable[[Request
         if not route.can_take_long or "text/html" not in request.headers.get("accept", ""):
             return await run_in_threadpool(respond, wanted)
         key = (request.url.path, query)
-        if key not in in_progress:
-            in_progress[key] = _PageInProgress(asyncio.create_task(run_in_threadpool(respond, wanted)))
-            in_progress[key].task.add_done_callback(lambda _: in_progress.pop(key))
-        task, informed = in_progress[key].task, in_progress[key].informed
         visitor = request.cookies.get(security.cookie) or client_of(request)
+        current = in_progress.get(key)
+        if current is None or (current.task.done() and visitor not in current.informed):
+            current = in_progress[key] = _PageInProgress(asyncio.create_task(run_in_threadpool(respond, wanted)))
+            current.task.add_done_callback(partial(forget, key, current))
+        task, informed = current.task, current.informed
         await asyncio.wait([task], timeout=LONGEST_WAIT_S if visitor in informed else PATIENCE_S)
-        if not task.done() and await run_in_threadpool(lambda: site.n_runs) >= MANY_RUNS:
+        takes_long = not task.done() and await run_in_threadpool(lambda: site.n_runs) >= MANY_RUNS
+        if takes_long and not task.done():
             informed.add(visitor)
             return await run_in_threadpool(_waiting, site, wanted)
+        informed.discard(visitor)
         response = await task
         return Response(response.body, response.status_code, media_type=response.media_type)
 
     return endpoint
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _PageInProgress:
-    """A page that is being made."""
+    """A page that is being made, or was made a moment ago for visitors who have not asked for it again."""
 
     task: asyncio.Task[Response]
     """Makes it."""
     informed: set[str] = field(default_factory=set)
     """Visitors who got the page that says so: their next request waits, so that they see it as soon as it is made."""
+    is_kept: bool = False
+    """True once it is made and kept for these visitors."""
 
 
 def _waiting(site: Site, request: PageRequest) -> Response:

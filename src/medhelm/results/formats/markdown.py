@@ -10,10 +10,15 @@ Templates of the pages of an extension: everything is escaped, and every unknown
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markdown_it import MarkdownIt
 from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_inline import StateInline
@@ -241,11 +246,31 @@ def _address(link: Token, shown: str) -> list[str]:
 # --- templating -------------------------------------------------------------------------------------------------------
 
 
+class _Compiled(FileSystemBytecodeCache):
+    """Compiled templates of a package, in the folder and on the terms of Python's own compiled modules."""
+
+    def __init__(self, package: str) -> None:
+        folder = Path(str(import_module(package).__file__)).with_name("__pycache__")
+        super().__init__(str(folder), f"%s.{sys.implementation.cache_tag}.template")
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        try:
+            super().load_bytecode(bucket)
+        except Exception:  # noqa: BLE001 - a damaged file, whose bytes can raise anything
+            bucket.reset()
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if not sys.dont_write_bytecode:
+            with suppress(OSError):  # no such folder, not ours, or no space left
+                super().dump_bytecode(bucket)
+
+
 @cache
 def page_templates(package: str) -> Environment:
     """Return the templates in a package, with the filters that all pages share."""
     made = Environment(
         loader=PackageLoader(package),
+        bytecode_cache=_Compiled(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
