@@ -123,7 +123,13 @@ def _checksum(content: memoryview) -> bytes:
 #
 # STORE/derived/BENCHMARK-DIGEST-runs.npz holds what the files hold. A run is taken from it only if its file has the
 # size, the times and the number (inode) that it had before it was read. Files younger than `YOUNG_S`, and those of
-# encrypted stores, are not kept.
+# encrypted stores, are not kept. A process that lists the runs again takes them from memory on the same terms.
+
+MOST_RECENT = 20_000
+"""Runs in memory beyond which all of them make room."""
+
+_recent: dict[Path, tuple[Identity, Run]] = {}
+"""Folder -> identity of its file, and the run, as last read by this process."""
 
 
 def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]]:
@@ -132,13 +138,16 @@ def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]
     A folder without the file is a damaged run; anything that is no folder is ignored. Raises: StoreError for a run of
     a newer version.
     """
-    store = derived_folder(folders[0]) if len(folders) >= LEAST_RUNS else None
+    identities = [_identity_of(folder) for folder in folders]
+    known = {folder.name: _recent[folder] for folder in folders if folder in _recent}
+    is_recent = [one[0] for one in known.values()] == identities
+    store = derived_folder(folders[0]) if len(folders) >= LEAST_RUNS and not is_recent else None
     index = store / f"{stem_of(folders[0].parent.name)}-runs.npz" if store else None
-    known = _read_index(index, {folder.name: folder for folder in folders}) if index else {}
+    if index:
+        known = {**_read_index(index, {folder.name: folder for folder in folders}), **known}
     runs, problems, is_changed = [], [], False
     kept: list[tuple[Identity, Run]] = []
-    for folder in folders:
-        identity = _identity_of(folder)
+    for folder, identity in zip(folders, identities, strict=True):
         if identity is None:
             problems += [DamagedRunError(f"{folder / NAME} is missing.", folder)] if _lacks_file(folder) else []
             continue
@@ -155,6 +164,10 @@ def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]
             is_changed |= not is_known
     if index and is_changed:
         _write_index(index, kept)
+    if not is_recent:
+        if len(_recent) > MOST_RECENT:
+            _recent.clear()
+        _recent.update({run.folder: (identity, run) for identity, run in kept if run.folder})
     return runs, problems
 
 

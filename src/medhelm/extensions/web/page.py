@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from medhelm.io.http.pages import Download, Page, Parameters
 
@@ -89,12 +90,15 @@ def fill_path(template: str, parameters: Mapping[str, Values]) -> tuple[str, str
     path, rest = template, []
     for name, value in parameters.items():
         if f"{{{name}}}" in template:
-            path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
+            path = path.replace(f"{{{name}}}", _quoted(str(value)))
         elif isinstance(value, Sequence) and not isinstance(value, str):
             rest += [(name, one) for one in value]
         elif value is not None and value != "":
             rest.append((name, str(value)))
-    return path, urlencode(rest, quote_via=quote, safe="")
+    return path, "&".join(f"{_quoted(name)}={_quoted(str(value))}" for name, value in rest)
+
+
+_quoted = lru_cache(maxsize=10_000)(partial(quote, safe=""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

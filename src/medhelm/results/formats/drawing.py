@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import count
@@ -78,15 +79,22 @@ def element(tag: str, *children: str, **attributes: str | float | None) -> Marku
     """
     parts = [f"<{tag}"]
     for name, value in attributes.items():
-        name = name.rstrip("_").replace("_", "-")
-        if name == "style" or name.startswith("on"):
-            raise ValueError(f"attribute `{name}` is not allowed: the content security policy refuses it")
         if value is not None:
-            parts.append(f' {name}="{escape(_allowed(value if isinstance(value, str) else coordinate(value)))}"')
+            text = escape(_allowed(value)) if isinstance(value, str) else coordinate(value)
+            parts.append(f' {_attribute(name)}="{text}"')
     if not children:
         return Markup("".join(parts) + "/>")  # noqa: S704 - the names come from the code, the values are escaped
     inside = "".join(child if isinstance(child, Markup) else escape(_allowed(child)) for child in children)
     return Markup(f"{''.join(parts)}>{inside}</{tag}>")  # noqa: S704 - as above
+
+
+@lru_cache(maxsize=256)
+def _attribute(name: str) -> str:
+    """Return the name of an attribute in SVG."""
+    name = name.rstrip("_").replace("_", "-")
+    if name == "style" or name.startswith("on"):
+        raise ValueError(f"attribute `{name}` is not allowed: the content security policy refuses it")
+    return name
 
 
 def _allowed(text: str) -> str:

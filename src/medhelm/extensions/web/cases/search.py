@@ -10,11 +10,11 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from medhelm.analysis.leaderboard.cells import DECIMALS
 from medhelm.domain import Benchmark, Run
@@ -30,6 +30,9 @@ from medhelm.results.runs.answers import Options, ids_with_prompt_text, read_ans
 from medhelm.storage.annotations import Annotation, annotations_of
 from medhelm.storage.damage import damaged, run_tables
 from medhelm.storage.store import Store, stored_folder
+
+if TYPE_CHECKING:
+    import duckdb
 
 CaseFilter = Literal[
     "all",
@@ -455,6 +458,9 @@ MOST_LABELS = 26
 _Where: TypeAlias = tuple[str, list[Any]]
 """A condition in SQL with the values of its parameters."""
 
+_EMPTY = "CREATE OR REPLACE TEMP TABLE {} (model VARCHAR, instance_id VARCHAR)"
+"""SQL of a table of completions without any."""
+
 _AMONG_IDS = "instance_id IN (SELECT unnest(?::VARCHAR[]))"
 """Condition that an instance is one of a list."""
 
@@ -472,14 +478,21 @@ class _Records:
 
         try:
             self._tables = Tables(list(self._paths.values()), self._judged_files(list(self._paths)))
-            self._connection = self._tables.connection
-            self._make_view()
+            self._connection = self._tables.connect(self._purpose, self._make_view)
         except duckdb.Error as error:
             raise _unreadable(self._searched, error) from error
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error:
+            self._connection.close()
+        else:
+            self._tables.give_back(self._purpose, self._connection)
+
+    @property
+    def _purpose(self) -> Hashable:
+        """What the view depends on."""
+        return tuple(self._files.items()), tuple(self._searched.strong), self._searched.score, self._share()
 
     def rows(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises: StoreError for damaged files."""
@@ -617,7 +630,7 @@ class _Records:
         return f"row(model, instance_id) IN (SELECT row(model, instance_id) FROM {table})", []  # noqa: S608
 
     def _fill(self, table: str, pairs: Sequence[tuple[str, str]]) -> None:
-        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} (model VARCHAR, instance_id VARCHAR)")
+        self._connection.execute(_EMPTY.format(table))
         if pairs:
             self._connection.execute(
                 f"INSERT INTO {table} SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])",
@@ -782,24 +795,24 @@ class _Records:
                 found.append((f"coalesce(bool_or(share {comparison} {HALF}) FILTER (model = ?), false)", [model]))
         return found
 
-    def _make_view(self) -> None:
-        """Create the view."""
+    def _make_view(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create the view, and the tables that its conditions name."""
         table = self._tables.records
-        known = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()}  # noqa: S608
+        known = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()}  # noqa: S608
         columns = [
             f"{sql_name(stored) if stored in known else 'NULL'}::{kind} AS {sql_name(name)}"
             for name, (stored, kind) in _COLUMNS.items()
         ]
         score = sql_name(self._searched.score) if self._searched.score in known else "NULL::DOUBLE"
         score = f"CASE WHEN isfinite({score}) THEN {score} END"
-        self._fill("blanks", [])
-        self._connection.execute("CREATE TEMP TABLE models (path VARCHAR, model VARCHAR, is_strong BOOLEAN)")
+        connection.execute(_EMPTY.format("blanks"))
+        connection.execute("CREATE TEMP TABLE models (path VARCHAR, model VARCHAR, is_strong BOOLEAN)")
         strong = set(self._searched.strong)
-        self._connection.execute(
+        connection.execute(
             "INSERT INTO models SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::BOOLEAN[])",
             [list(self._files), list(self._files.values()), [model in strong for model in self._files.values()]],
         )
-        self._connection.execute(
+        connection.execute(
             f"CREATE TEMP VIEW records AS SELECT *, {self._share()} AS share "  # noqa: S608 - our own names
             f"FROM (SELECT instance_id, position, model, is_strong, {', '.join(columns)}, {score} AS score "
             f"FROM {table} AS r JOIN models ON r.filename = models.path)"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -38,27 +40,51 @@ def judgments_table(paths: Iterable[Path | str]) -> str:
 
 
 class Tables:
-    """A connection, and the SQL of the tables of records and judgments of a benchmark."""
+    """The SQL of the tables of records and judgments of a benchmark, and connections to them."""
 
     def __init__(self, records: Sequence[Path], judgments: Sequence[Path]) -> None:
         """Open the tables in memory if the files are small enough, else the files. Raises: duckdb.Error."""
-        engine = _engine_of(tuple(records), tuple(judgments))
-        self.connection = connect() if engine is None else engine.cursor()
-        self.records = records_table(records) if engine is None else "kept_records"
-        self.judgments = judgments_table(judgments) if engine is None else "kept_judgments"
+        self._kept = _kept_tables(tuple(records), tuple(judgments))
+        self.records = records_table(records) if self._kept is None else "kept_records"
+        self.judgments = judgments_table(judgments) if self._kept is None else "kept_judgments"
+
+    def connect(
+        self, purpose: Hashable, prepare: Callable[[duckdb.DuckDBPyConnection], None]
+    ) -> duckdb.DuckDBPyConnection:
+        """Return a connection that is prepared for a purpose; to tables in memory one that was returned already is."""
+        if self._kept is not None:
+            with suppress(IndexError, KeyError):
+                return self._kept.idle[purpose].pop()
+        made = connect() if self._kept is None else self._kept.engine.cursor()
+        prepare(made)
+        return made
+
+    def give_back(self, purpose: Hashable, connection: duckdb.DuckDBPyConnection) -> None:
+        """Keep a connection for the next page with the same purpose."""
+        if self._kept is None:
+            connection.close()
+        else:
+            self._kept.idle.setdefault(purpose, []).append(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptTables:
+    """Tables in memory."""
+
+    engine: duckdb.DuckDBPyConnection
+    """Engine that holds them; freed with its last connection."""
+    idle: dict[Hashable, list[duckdb.DuckDBPyConnection]] = field(default_factory=dict)
+    """Purpose -> prepared connections that no page uses at the moment."""
 
 
 Files = tuple[tuple[Path, Identity], ...]
 
-_kept: OrderedDict[Files, duckdb.DuckDBPyConnection] = OrderedDict()
+_kept: OrderedDict[Files, _KeptTables] = OrderedDict()
 _lock = Lock()
 
 
-def _engine_of(records: Sequence[Path], judgments: Sequence[Path]) -> duckdb.DuckDBPyConnection | None:
-    """Return the engine with the content of these files as they are now; None if they are too large, or one is missing.
-
-    Content that is no longer used is freed with its last connection.
-    """
+def _kept_tables(records: Sequence[Path], judgments: Sequence[Path]) -> _KeptTables | None:
+    """Return the content of these files as they are now; None if they are too large, or one is missing."""
     paths = sorted([*records, *judgments])  # in any order of the models
     files = tuple((path, identity) for path in paths if (identity := identity_of(str(path))))
     if len(files) < len(paths) or sum(identity[0] for _, identity in files) > MOST_BYTES:
@@ -67,12 +93,12 @@ def _engine_of(records: Sequence[Path], judgments: Sequence[Path]) -> duckdb.Duc
         if found := _kept.pop(files, None):
             _kept[files] = found
             return found
-    made = open_engine(memory_mb=MEMORY_MB)
-    made.execute(f"CREATE TABLE kept_records AS SELECT * FROM {records_table(records)}")  # noqa: S608 - our own files
+    engine = open_engine(memory_mb=MEMORY_MB)
+    engine.execute(f"CREATE TABLE kept_records AS SELECT * FROM {records_table(records)}")  # noqa: S608 - our own files
     if judgments:
-        made.execute(f"CREATE TABLE kept_judgments AS SELECT * FROM {judgments_table(judgments)}")  # noqa: S608
+        engine.execute(f"CREATE TABLE kept_judgments AS SELECT * FROM {judgments_table(judgments)}")  # noqa: S608
     with _lock:
-        _kept[files] = made
+        _kept[files] = made = _KeptTables(engine)
         while len(_kept) > MOST_TABLES:
             _kept.popitem(last=False)
     return made
