@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from medhelm.analysis.means import Floats
+from medhelm.analysis.means import Floats, in_threads
 
 # --- sign-flip test ---------------------------------------------------------------------------------------------------
 # Test of a sum of independent totals, each with a random sign under the null hypothesis.
@@ -261,9 +261,9 @@ def sign_flip_p(
     if len(rest):
         width = max(shares(rest[:1]).shape[1], 1)
         block = max(1, BLOCK // width)
-        for start in range(0, len(rest), block):
-            some = rest[start : start + block]
-            p_values[some] = sign_flip_tests(shares(some))
+        blocks = [rest[start : start + block] for start in range(0, len(rest), block)]
+        found = in_threads(lambda some: sign_flip_tests(shares(some)), blocks, size=block * width)
+        p_values[rest] = np.concatenate(list(found))
     return p_values
 
 

@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from html import escape
 from pathlib import Path
 from posixpath import dirname, relpath
@@ -173,7 +174,10 @@ class StaticLinks:
         return self._relative(self.crawl.static_names[name])
 
     def _relative(self, file: str) -> str:
-        return relpath(file, dirname(self.file) or ".")
+        return _relative_path(file, dirname(self.file) or ".")
+
+
+_relative_path = lru_cache(maxsize=10_000)(relpath)
 
 
 def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> ExportResult:

@@ -6,6 +6,7 @@ The numbers are beside them as text, so that screen readers skip the pictures.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from markupsafe import Markup
 
@@ -113,6 +114,12 @@ BAR = 4
 
 def scores_mark(shares: Sequence[float | None]) -> Markup:
     """Return one bar for each model, from 0 (a line) to 1 (the whole height); no bar without a score."""
+    return _scores_mark(tuple(shares))
+
+
+@lru_cache(maxsize=2_000)
+def _scores_mark(shares: Sequence[float | None]) -> Markup:
+    """Return the same; each case is a neighbor of many others."""
     bottom = HEIGHT - 2
     bars = []
     for place, share in enumerate(shares):
