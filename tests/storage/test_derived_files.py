@@ -47,7 +47,9 @@ def store(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return Path(shutil.copytree(written, tmp_path / "store"))
 
 
-def numbers(store: Path, **options: Any) -> object:
+def numbers(store: Path, *, by_new_process: bool = True, **options: Any) -> object:
+    if by_new_process:
+        derived._recent.clear()
     return as_json(leaderboard([store], **options))
 
 
@@ -133,15 +135,17 @@ VISIBLE = (replace_records, overwrite_records, swap_records, change_value, remov
 DAMAGE = (damage, other_version, foreign, exchange_benchmarks)
 
 
+@pytest.mark.parametrize("by_new_process", [True, False])
 @pytest.mark.parametrize("change", VISIBLE + DAMAGE, ids=lambda change: change.__name__)
 def test_kept_scores_equal_the_records_after_any_change(
-    change: Callable[[Path], None], store: Path, tmp_path: Path
+    change: Callable[[Path], None], by_new_process: bool, store: Path, tmp_path: Path
 ) -> None:
     before = numbers(store)
     assert [len(kept_files(store, kind)) for kind in ("corrected", "runs")] == [2, 2]
     change(store)
+    found = numbers(store, by_new_process=by_new_process)
     expected = from_records(store, tmp_path / "copy")
-    assert numbers(store) == expected
+    assert found == expected
     assert numbers(store) == expected, "of the files that were made again"
     assert (expected != before) is (change in VISIBLE)
 
@@ -166,6 +170,8 @@ def test_what_is_kept_is_used_for_unchanged_runs(store: Path, monkeypatch: pytes
     for used in ("storage.run_scores._read_records", "storage.derived_files.read_run"):
         monkeypatch.setattr(f"medhelm.{used}", lambda *_: pytest.fail("a run was read"))
     assert numbers(store) == expected
+    monkeypatch.setattr(derived, "_read_index", lambda *_: pytest.fail("the index was read"))
+    assert numbers(store, by_new_process=False) == expected
 
 
 def test_scores_kept_at_the_end_of_runs_are_used_however_young_they_are(

@@ -118,6 +118,31 @@ def test_a_browser_sees_at_once_that_a_large_store_is_read(site: Site, monkeypat
         assert gate.n_calls == 1
 
 
+def test_a_page_that_is_done_before_the_browser_asks_again_is_not_made_twice(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "MANY_RUNS", 1)
+    made, done = Gate(app.answer), Event()
+
+    def answered(*given: Any) -> Any:
+        try:
+            return made(*given)
+        finally:
+            done.set()
+
+    monkeypatch.setattr(app, "answer", answered)
+    as_browser = {"accept": "text/html,*/*;q=0.8"}
+    with make_client(*site.stores) as client:
+        assert client.get("/", headers=as_browser).status_code == 202
+        monkeypatch.setattr(app, "PATIENCE_S", WAIT_S)
+        made.opened.set()
+        assert done.wait(WAIT_S)
+        assert client.get("/", headers=as_browser).status_code == 200
+        assert made.n_calls == 1
+        assert client.get("/", headers=as_browser).status_code == 200
+        assert made.n_calls == 2, "the page was kept for one visit"
+
+
 def test_a_run_that_finishes_while_a_page_is_made_is_on_the_next_page(
     site: Site, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2.bccache import bc_magic
 
-from medhelm.results.formats.markdown import MOST_CHARACTERS, MOST_MARKS, rendered, with_code
+from medhelm.results.formats.markdown import MOST_CHARACTERS, MOST_MARKS, page_templates, rendered, with_code
 
 ALLOWED = {
     *("p", "br", "hr", "ul", "ol", "li", "blockquote", "pre", "code", "strong", "em", "s"),
@@ -135,3 +138,31 @@ def test_marks_inside_marks_are_limited() -> None:
 
 def test_code_in_a_sentence() -> None:
     assert str(with_code("`a<` and `` ` `b\n`")) == "<code>a&lt;</code> and `<code> </code> `b\n`"
+
+
+@pytest.mark.parametrize("content", [None, b"", bc_magic, bc_magic + b"no pickle", b"\0" * 400])
+def test_compiled_templates_that_are_damaged_are_compiled_again(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "shown_here"
+    (package / "templates").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "templates" / "one.html").write_text("{{ 6 * 7 }} {{ name }}")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, package.name, raising=False)
+
+    def shown() -> str:
+        return page_templates.__wrapped__(package.name).get_template("one.html").render(name="<b>")
+
+    for never in (True, False):
+        monkeypatch.setattr(sys, "dont_write_bytecode", never)
+        assert shown() == "42 &lt;b&gt;"
+        assert not list(package.glob("**/*.template")), "Python keeps no modules there"
+    (package / "__pycache__").mkdir()
+    assert shown() == shown() == "42 &lt;b&gt;"
+    [kept] = package.glob("__pycache__/*.template")
+    if content is not None:
+        kept.write_bytes(content)
+    assert shown() == "42 &lt;b&gt;"
+    (package / "templates" / "one.html").write_text("new")
+    assert shown() == "new"
