@@ -53,8 +53,12 @@ def test_cases_from_memory_are_those_of_the_files(store: Path, tables: Any, monk
     assert len(tables) == 1
     tables.clear()
     monkeypatch.setattr(case_tables, "MOST_BYTES", 0)
+    monkeypatch.setattr(case_tables, "EMPTY_BYTES", 0)
     assert {name: cases_of(store, name) for name in benchmarks_of(store)} == from_memory
     assert not tables, "files that are too large are read each time"
+    monkeypatch.setattr(case_tables, "EMPTY_BYTES", 2**20)
+    cases_of(store, "toy")
+    assert tables, "however many files there are, only their rows count"
 
 
 def test_many_pages_at_once_see_the_same(store: Path) -> None:

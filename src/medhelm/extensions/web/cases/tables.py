@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     import duckdb
 
 MOST_BYTES = 4 * 2**20
-"""Size of the files of a benchmark up to which their content is kept; it takes several times as much memory."""
+"""Size of the content of a benchmark's files up to which it is kept; it takes several times as much memory."""
+
+EMPTY_BYTES = 6_000
+"""About the size of a file without rows, which takes no memory: its columns and their statistics."""
 
 MOST_TABLES = 8
 """Benchmarks whose content is kept in memory; that which was not used for longest makes room."""
@@ -87,7 +90,7 @@ def _kept_tables(records: Sequence[Path], judgments: Sequence[Path]) -> _KeptTab
     """Return the content of these files as they are now; None if they are too large, or one is missing."""
     paths = sorted([*records, *judgments])  # in any order of the models
     files = tuple((path, identity) for path in paths if (identity := identity_of(str(path))))
-    if len(files) < len(paths) or sum(identity[0] for _, identity in files) > MOST_BYTES:
+    if len(files) < len(paths) or sum(max(0, identity[0] - EMPTY_BYTES) for _, identity in files) > MOST_BYTES:
         return None
     with _lock:
         if found := _kept.pop(files, None):
