@@ -128,7 +128,7 @@ PATIENCE_S, MANY_RUNS = 0.15, 300
 """Seconds until a browser gets a page that says that its page is being made, in a store of at least so many runs."""
 
 KEPT_S = 5.0
-"""Seconds for which a page is kept for visitors who were told that it is being made; they ask again at once."""
+"""Seconds for which a page is kept for visitors who know that it is being made; they ask again at once."""
 
 LONGEST_WAIT_S = 20.0
 """Seconds for which the next request of the same visitor waits for the page; proxies end those of a minute."""

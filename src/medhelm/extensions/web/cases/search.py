@@ -491,7 +491,7 @@ class _Records:
 
     @property
     def _purpose(self) -> Hashable:
-        """What the view depends on."""
+        """All that the view depends on."""
         return tuple(self._files.items()), tuple(self._searched.strong), self._searched.score, self._share()
 
     def rows(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
