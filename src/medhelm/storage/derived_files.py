@@ -139,7 +139,7 @@ def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]
     a newer version.
     """
     identities = [_identity_of(folder) for folder in folders]
-    known = {folder.name: _recent[folder] for folder in folders if folder in _recent}
+    known = {folder.name: found for folder in folders if (found := _recent.get(folder))}  # threads may clear it
     is_recent = [one[0] for one in known.values()] == identities
     store = derived_folder(folders[0]) if len(folders) >= LEAST_RUNS and not is_recent else None
     index = store / f"{stem_of(folders[0].parent.name)}-runs.npz" if store else None
