@@ -33,6 +33,15 @@ def plural(n: int, noun: str, nouns: str = "") -> str:
     return f"{n:,} {noun if n == 1 else nouns or noun + 's'}"
 
 
+def best_of(n: int, n_all: int, noun: str) -> str:
+    """Return a count of things in the order of their rank, and of how many if they are not all.
+
+    >>> best_of(24, 1300, "model"), best_of(3, 3, "model")
+    ('the best 24 of 1,300 models', '3 models')
+    """
+    return plural(n, noun) if n >= n_all else f"the best {n:,} of {plural(n_all, noun)}"
+
+
 def listed(names: Sequence[str], most: int | None = None) -> str:
     """Return names as a list in a sentence; if there are more than `most`, only the first ones are named.
 

@@ -34,6 +34,7 @@ from tests.support.benchmarks.choice import answers_with, make_benchmark, perfec
 from tests.support.case_store import XSS
 from tests.support.running import running
 from tests.support.servers.openai import PATIENCE_S, Server
+from tests.support.stores import make_store
 from tests.support.web import wcag
 from tests.support.web.browser import Watched, served, started_browser
 from tests.support.web.random_cases import write_choices, write_grades
@@ -329,6 +330,28 @@ def test_menu_head_and_charts_use_the_width_of_the_window(browser: Browser, addr
             assert page.evaluate(BELOW) == 0, path
         box = page.locator("figure.broad svg:visible").bounding_box()
         assert box and box["width"] > 0.85 * 1280
+
+
+FAR = """[...document.querySelectorAll('.remark-count')].filter(one => {
+    const lines = one.closest('th').querySelector('.model > a').getClientRects(), end = lines[lines.length - 1];
+    const count = one.getBoundingClientRect();
+    const isOnOtherLine = count.top >= end.bottom - 8 || count.bottom <= end.top + 8;
+    return isOnOtherLine || count.left < end.right - 1 || count.left > end.right + 12;
+}).length"""
+
+
+def test_the_count_of_remarks_is_beside_the_end_of_a_long_name(browser: Browser, tmp_path: Path) -> None:
+    names = [f"laboratory/{'a-clinical-model-instructed-' * 3}"[:n] + "v2" for n in range(20, 60, 3)]
+    names += [f"laboratory/{'unbroken' * 7}"[:n] for n in range(40, 61, 2)]
+    scores = {name: [None, *(float(n > place) for n in range(30))] for place, name in enumerate(names)}
+    store = make_store(tmp_path, {"pubmed_qa": scores})
+    with served(Site(stores=[store])) as (root, sign_in), opened(browser, sign_in) as watched:
+        page = watched.page
+        page.goto(root)
+        for width in (360, 900, 1280, 1440, 2560):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.locator(".remark-count").count() == len(names)
+            assert page.evaluate(FAR) == 0, width
 
 
 def first_model(site: Site, query: str = "") -> str:

@@ -232,6 +232,18 @@ def test_a_model_of_unknown_cost_is_in_the_key_and_never_on_the_axis() -> None:
     assert "The cost of 1 model is unknown." in chart.description
 
 
+def test_a_picture_of_the_best_models_has_the_whole_frontier_and_says_so() -> None:
+    points = [
+        PricedPoint(model=f"m{n}", value=n / 10, usd=float(n if n < 2 else 10 - n), is_efficient=n in (1, 9))
+        for n in range(10)
+    ]
+    chart = cost_chart(points, most=2)
+    assert sorted(str(row[1]) for row in chart.rows) == ["m1", "m8", "m9"]
+    assert chart.description.startswith("On the efficient frontier, cheapest first: m9 and m1.")
+    assert "Shown: the best 2 of 10 models by their average, and all on the frontier." in chart.notes
+    assert not any("Shown" in note for note in cost_chart(points, most=10).notes)
+
+
 def test_models_that_cost_nothing_need_no_axis_of_costs() -> None:
     points = [PricedPoint(model=name, value=value, usd=0.0) for name, value in (("free", 0.5), ("too", 0.7))]
     check_chart(cost_chart(points), ["free", "too"])

@@ -21,7 +21,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.slices import SlicedModel
 from medhelm.domain import Estimate, Run
-from medhelm.domain.text import listed, plural
+from medhelm.domain.text import best_of, listed, plural
 from medhelm.errors import MissingError, UserError
 from medhelm.extensions.web.board_charts import SHARE_EDGES, ShadedCell, ShadedTable, shaded_name, step
 from medhelm.extensions.web.site import BoardSelection, Site, board_of
@@ -85,8 +85,15 @@ def benchmark_charts(site: Site, board: Leaderboard, column: Column) -> Mapping[
     """
     runs = site.inputs().runs
     cells = {row.model: cell for row, cell in best_first(board, column)}
-    with_runs = [model for model in cells if (model, column.benchmark) in runs]
-    shown = {model: runs[model, column.benchmark] for model in with_runs[:MOST_DISTRIBUTIONS]}
+    with_runs = {model: runs[model, column.benchmark] for model in cells if (model, column.benchmark) in runs}
+    baselines = [row.model for row in board.baselines if row.model in with_runs]
+    models = [model for model in with_runs if model not in baselines]
+    best = models[:MOST_DISTRIBUTIONS]
+    shown = {model: with_runs[model] for model in [*best, *baselines]}
+    n_left_out = len(models) - len(best)
+    whose = best_of(len(best), len(models), "model") + (
+        f" and {plural(len(baselines), 'baseline')}" if baselines else ""
+    )
 
     def details() -> Mapping[str, ScoreDetails]:
         key = ("score details", column.benchmark, tuple(shown))
@@ -95,10 +102,12 @@ def benchmark_charts(site: Site, board: Leaderboard, column: Column) -> Mapping[
     return {
         "scores": lambda: benchmark_scores_chart(board, column),
         "distribution": lambda: distribution_chart(
-            column, [_model_scores(cells[model], found) for model, found in details().items()]
+            column, [_model_scores(cells[model], found) for model, found in details().items()], whose
         ),
-        "failures": lambda: _failures(shown),
-        "subgroups": lambda: subgroups_table(column, _means(details()), {model: cells[model].value for model in shown}),
+        "failures": lambda: _failures(with_runs),
+        "subgroups": lambda: subgroups_table(
+            column, _means(details()), {model: cells[model].value for model in shown}, n_left_out=n_left_out
+        ),
     }
 
 
@@ -235,12 +244,14 @@ def subgroups_table(
     means: Sequence[SubgroupMean],
     of_model: Mapping[str, float | None],
     *,
+    n_left_out: int = 0,
     name: str = "subgroups",
     title: str = "Subgroups",
 ) -> ShadedTable:
     """Return subgroups by models: the difference of each mean to that of the model, the largest loss first.
 
-    Parameters: of_model, model -> its mean on all instances, best model first.
+    Parameters: of_model, model -> its mean on all instances, best model first; n_left_out, further models of the
+    benchmark, none of which is better.
     """
     found = {(one.subgroup, one.model): one.estimate for one in means}
     gaps = {key: _gap(column, one, of_model[key[1]]) for key, one in found.items()}
@@ -255,8 +266,9 @@ def subgroups_table(
         for name in subgroups
     ]
     notes = ["Intervals and differences are not adjusted for how many subgroups are shown."] if len(rows) > 1 else []
-    if len(models) > len(shown):
-        notes.append(f"Shown: the best {len(shown)} of {len(models)} models; the CSV file has all.")
+    if (n_all := len(models) + n_left_out) > len(shown):
+        in_file = f"the best {len(models)}" if n_left_out else "all"
+        notes.append(f"Shown: {best_of(len(shown), n_all, 'model')}; the CSV file has {in_file}.")
     return ShadedTable(
         name=name,
         title=title,
@@ -338,20 +350,24 @@ class ModelScores:
         return len(self.scores) + self.n_worst
 
 
-def distribution_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
-    """Return the distribution of scores: a stacked bar per model for scores of 0 and 1, else a histogram."""
+def distribution_chart(column: Column, models: Sequence[ModelScores], whose: str = "") -> Chart:
+    """Return the distribution of scores: a stacked bar per model for scores of 0 and 1, else a histogram.
+
+    Parameters: whose, the models in words, where they may not be all of the benchmark.
+    """
+    whose = (whose or plural(len(models), "model")).capitalize()
     known = [_finite(one) for one in models]
     distinct = {score for one in known for score in one.scores}
     if distinct <= {column.low, column.high}:
-        return _shares_chart(column, known)
-    return _histogram_chart(column, known, sorted(distinct))
+        return _shares_chart(column, known, whose)
+    return _histogram_chart(column, known, sorted(distinct), whose)
 
 
 def _finite(one: ModelScores) -> ModelScores:
     return replace(one, scores=[float(score) for score in one.scores if math.isfinite(score)])
 
 
-def _shares_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
+def _shares_chart(column: Column, models: Sequence[ModelScores], whose: str) -> Chart:
     """Return the chart of right, wrong and failed completions."""
     best = column.high if column.higher_is_better else column.low
     counts: list[Counts] = []
@@ -361,9 +377,9 @@ def _shares_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
     total = sum(map(sum, counts))
     failed = sum(one.n_worst + one.n_failed for one in models)
     how_many = f"{failed:,}" if failed else "none"
-    description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {how_many} of them failed."
+    description = f"{whose}: {plural(total, 'completion')}, {how_many} of them failed."
     if not total:
-        description = "No completion has a score."
+        description = f"{whose}: no completion has a score."
     table: list[list[Value]] = [[one.model, *count] for one, count in zip(models, counts, strict=True)]
     return Chart(
         name="distribution", title=f"Right, wrong and failed on {short(column.title)}", description=description,
@@ -498,15 +514,13 @@ def _bins(column: Column, distinct: Sequence[float]) -> _Bins:
     return _Bins(edges=edges, names=names, ends=(low, high))
 
 
-def _histogram_chart(column: Column, models: Sequence[ModelScores], distinct: Sequence[float]) -> Chart:
+def _histogram_chart(column: Column, models: Sequence[ModelScores], distinct: Sequence[float], whose: str) -> Chart:
     """Return the chart of histograms."""
     bins = _bins(column, distinct)
     worst = column.low if column.higher_is_better else column.high
     counts = [bins.count([*one.scores, *[worst] * one.n_worst]) for one in models]
     name = column.metric_title or column.metric
-    description = (
-        f"{plural(len(models), 'model')}, {name} of each instance from {distinct[0]:.3g} to {distinct[-1]:.3g}."
-    )
+    description = f"{whose}: {name} of each instance from {distinct[0]:.3g} to {distinct[-1]:.3g}."
     axis = f"{name} of an instance; {'higher' if column.higher_is_better else 'lower'} is better"
     table: list[list[Value]] = [
         [one.model, number(one.mean), one.n, one.n_worst, one.n_failed, *count]
@@ -662,6 +676,8 @@ class SliceSection:
 
     found: SlicedBenchmark
     """The models."""
+    among: str
+    """The models in words; empty if all ranked models of the benchmark are compared."""
     sentences: Sequence[str]
     """Models whose score depends on the slice, and slices that are not shown."""
     table: ShadedTable | None
@@ -673,7 +689,7 @@ class SliceSection:
 
 
 def benchmark_slices(site: Site, benchmark: str) -> list[SliceSection]:
-    """Return the scores of the ranked models by each column that the definition offers; none without the texts.
+    """Return the scores of the best ranked models by each column that the definition offers; none without the texts.
 
     Columns whose values are not stored, because the runs are older, are left out.
     """
@@ -682,7 +698,9 @@ def benchmark_slices(site: Site, benchmark: str) -> list[SliceSection]:
         return []
 
     def read() -> list[SliceSection]:
-        rows = board_of(site, BoardSelection(benchmark=benchmark)).rows[:MOST_SUBGROUP_MODELS]
+        ranked = board_of(site, BoardSelection(benchmark=benchmark)).rows
+        rows = ranked[:MOST_SUBGROUP_MODELS]
+        among = best_of(len(rows), len(ranked), "model") if len(rows) < len(ranked) else ""
         source = SliceSource(definitions=site.definitions)
         found: list[SliceSection] = []
         for one in definition.slice_columns if rows else ():
@@ -697,10 +715,9 @@ def benchmark_slices(site: Site, benchmark: str) -> list[SliceSection]:
             except (UserError, MissingError):
                 continue
             is_group = one.column == definition.group_column
-            sentences = [*in_words([sliced]), *map(str, remarks)]
-            found.append(
-                SliceSection(found=sliced, sentences=sentences, table=None if is_group else _table(sliced, len(found)))
-            )
+            table = None if is_group else _table(sliced, len(found))
+            sentences = [*in_words([sliced], among), *map(str, remarks)]
+            found.append(SliceSection(found=sliced, among=among, sentences=sentences, table=table))
         return found
 
     return site.keep(("slices", benchmark), read)

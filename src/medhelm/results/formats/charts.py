@@ -13,7 +13,7 @@ from functools import partial
 from markupsafe import Markup
 
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.domain.text import listed, plural
+from medhelm.domain.text import best_of, listed, plural
 from medhelm.results.formats.drawing import (
     COLUMN,
     COMPACT,
@@ -488,12 +488,15 @@ def _sort_key(one: PricedPoint) -> tuple[bool, float, float, str]:
     return one.cost is None, one.cost or 0.0, -one.value, one.model
 
 
-def cost_chart(points: Sequence[PricedPoint], *, with_probability: bool = True) -> Chart:
+def cost_chart(points: Sequence[PricedPoint], *, with_probability: bool = True, most: int | None = None) -> Chart:
     """Return macro averages against the cost of 1,000 completions. Points with an unknown average are left out.
 
-    `with_probability`: False for a table without the probabilities of being on the frontier.
+    Parameters: with_probability, False for a table without the probabilities of being on the frontier; most, number of
+    models that are shown, besides those on the frontier: the best ones.
     """
-    shown = in_order(points)
+    all_points = in_order(points)
+    best = sorted(all_points, key=lambda one: -one.value)[:most]
+    shown = [one for one in all_points if one.is_efficient or one in best]
     table: list[list[Value]] = [
         [
             place, one.model, number(one.usd), number(one.value), number(one.low), number(one.high),
@@ -510,11 +513,15 @@ def cost_chart(points: Sequence[PricedPoint], *, with_probability: bool = True) 
     notes = [f"{what} for 1,000 completions, on a logarithmic axis; bars are 95% intervals. {ROUND_POINTS}"]
     if len(drawn) < len(shown) and any(one.note == CEILING for one in shown):
         notes.append("Published costs are ceilings that include judges, so they are not drawn beside measured costs.")
+    if len(shown) < len(all_points):
+        notes.append(
+            f"Shown: {best_of(len(best), len(all_points), 'model')} by their average, and all on the frontier."
+        )
     if any(one.probability is not None for one in shown):
         notes.append("The table has the probability of each model to be on the frontier.")
     kept = [place for place in range(len(HEADERS)) if with_probability or place != PROBABILITY]
     return Chart(
-        name="cost", title="Cost and performance", description=_description(shown),
+        name="cost", title="Cost and performance", description=_description(all_points),
         draw=partial(draw_cost, shown, CostAxes()), headers=[HEADERS[place] for place in kept],
         rows=[[row[place] for place in kept] for row in table], notes=notes if shown else [], has_data=bool(shown),
     )  # fmt: skip

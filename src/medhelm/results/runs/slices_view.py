@@ -216,8 +216,8 @@ GAP_IN_WORDS = (
 """Meaning of the gap, for the foot of tables."""
 
 
-def in_words(found: Sequence[SlicedBenchmark]) -> Iterator[str]:
-    """Yield which models score differently on different slices."""
+def in_words(found: Sequence[SlicedBenchmark], among: str = "") -> Iterator[str]:
+    """Yield which models score differently on different slices. `among`: the models in words, if they are not all."""
     for one in found:
         place = f"{one.column.title} by {one.by}"
         depends = [model for model in one.models if model.p_adjusted is not None and model.p_adjusted <= LEVEL]
@@ -229,7 +229,8 @@ def in_words(found: Sequence[SlicedBenchmark]) -> Iterator[str]:
                 f"{model.gap.worst}, best on {model.gap.best}, gap {estimate_text(model.gap)}."
             )
         if known and not depends:
-            yield f"{place}: no model's score is shown to depend on the slice."
+            whose = f"no score of {among}" if among else "no model's score"
+            yield f"{place}: {whose} is shown to depend on the slice."
 
 
 def pairs_in_words(found: Sequence[SlicedPair]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from medhelm.domain import ConstantBaseline, Score
+from medhelm.extensions.web import benchmark_charts
 from medhelm.extensions.web.site import Site
 from tests.support.stores import make_record, make_store, scored_run, write_run
 from tests.support.web.sites import make_board_store, make_client
@@ -42,6 +43,35 @@ def test_a_benchmark_of_the_store_needs_no_definition(tmp_path: Path) -> None:
     client = make_client(make_store(tmp_path, {"wards": {"openai/a": [1.0, 0.0], "openai/b": [0.0, 0.0]}}))
     assert "not installed here" in client.get("/benchmarks/wards").text
     assert "wards" in client.get("/benchmarks").text
+
+
+def test_charts_of_some_models_say_which_and_failures_are_those_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the worst of five models has failures."""
+    monkeypatch.setattr(benchmark_charts, "MOST_DISTRIBUTIONS", 3)
+    monkeypatch.setattr(benchmark_charts, "MOST_SUBGROUP_MODELS", 2)
+    groups = {"icu": {"corrected": 0.5, "n": 4}, "ward": {"corrected": 0.5, "n": 4}}
+    for place in range(5):
+        scores = [None if place == 4 and n < 2 else float(n > place) for n in range(8)]
+        run = scored_run("pubmed_qa", f"openai/model-{place}", scores, groups=groups)
+        rows = [
+            replace(
+                make_record(n, group=("icu", "ward")[n % 2]),
+                scores=() if one is None else (Score(metric="exact_match", rule="corrected", value=one),),
+            )
+            for n, one in enumerate(scores)
+        ]
+        store = write_run(tmp_path, run, rows).folder.parents[2]  # type: ignore[union-attr]
+    client = make_client(store)
+    text = client.get("/benchmarks/pubmed_qa").text
+    assert "2 failed instances of 1 model. Most frequent reason: timeout, 2." in text
+    assert "No failures: openai/model-0, openai/model-1, openai/model-2 and openai/model-3." in text
+    assert "No instance failed" not in text
+    assert "The best 3 of 5 models: 24 completions, none of them failed." in text
+    assert "Shown: the best 2 of 5 models; the CSV file has the best 3." in text
+    assert client.get("/benchmarks/pubmed_qa/charts/failures.csv").text.count("\n") == 2
+    assert client.get("/benchmarks/pubmed_qa/charts/subgroups.csv").text.count("\n") == 1 + 3 * 2
 
 
 def test_texts_of_benchmarks_that_are_not_public_can_be_left_out(

@@ -279,6 +279,8 @@ def test_the_rail_of_a_file_holds_the_exported_cases_only(folder: Path) -> None:
     html = static_page(Site(stores=[folder]), "case", most_cases=3, benchmark="toy", case="plain")
     rail = html.partition('<nav class="rail"')[2].partition("</nav>")[0]
     assert rail.count("<li>") == 3
+    assert '<h2 id="rail">All cases in these files</h2>' in rail
+    assert "Filters of the list of cases do not apply here." in rail
     assert rail.count('aria-current="true"') <= 1
 
 

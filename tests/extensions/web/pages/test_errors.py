@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from medhelm.extensions.web.pages import errors
+from medhelm.extensions.web.site import Site
 from tests.support.case_store import add_judged_cases, make_case_store
 from tests.support.html import HtmlPage
 from tests.support.web.random_cases import answer, share, write_choices, write_grades
-from tests.support.web.sites import make_client
+from tests.support.web.sites import make_client, static_page
 
 LINK = re.compile(r'<a href="(/benchmarks/\w+/cases\?[^"]+)">([0-9,]+)</a>')
 
@@ -61,6 +63,27 @@ def test_the_counts_are_those_of_the_records(tmp_path: Path) -> None:
     for one in found["suspects"]:
         assert one["said"] not in one["case"]["correct"]
         assert one["n_said"] == sum(one["case"]["answers"].get(model) == one["said"] for model in stored.contestants)
+
+
+def test_errors_of_models_without_a_column_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = write_choices(tmp_path, 23, n=25)
+    whole = make_client(tmp_path).get("/api/benchmarks/toy/errors").json()
+    monkeypatch.setattr(errors, "MOST_MODELS", 2)
+    monkeypatch.setattr(errors, "MOST_STATIC", 1)
+    client = make_client(tmp_path)
+    found = client.get("/api/benchmarks/toy/errors").json()
+    assert found["models"] == whole["models"][:2]
+    assert found["reasons"] == whole["reasons"]
+    page, n = client.get("/benchmarks/toy/errors").text, len(stored.contestants)
+    assert f"{n} models, of which the best 2 have a column" in page
+    rows = re.findall(r'<code class="quiet small">(\w+)</code></th>\s*<td class="number">(\d+)</td>', page)
+    assert {name: int(total) for name, total in rows} == {
+        one["reason"]: sum(one["counts"].values()) for one in found["reasons"] if one["is_failure"]
+    }
+    assert re.search(r"by [12] of 2<", page)
+    assert not re.search(r"by \d of [3-9]<", page)
+    files = static_page(Site(stores=[tmp_path]), "errors", benchmark="toy")
+    assert f"The best 1 of {n} models." in files
 
 
 def test_hostile_texts_and_a_case_that_is_gone(tmp_path: Path) -> None:

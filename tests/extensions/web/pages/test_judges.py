@@ -138,3 +138,12 @@ def test_judgments_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) ->
     assert f"{MODELS[0]} on Medication Qa is left out" in text
     lost = client.get("/benchmarks/medication_qa/judges")
     assert (lost.status_code, "has judgments that can be read" in lost.text) == (200, True)
+
+
+def test_the_criteria_on_a_page_of_a_long_table_say_whose_they_are(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "on this page of the table" not in words_of(client.get("/benchmarks/aci_bench").text)
+    monkeypatch.setattr("medhelm.extensions.web.page.ROWS_PER_PAGE", 1)
+    text = words_of(client.get("/benchmarks/aci_bench").text)
+    assert f"Shown: the 1 of {len(MODELS)} models on this page of the table above." in text

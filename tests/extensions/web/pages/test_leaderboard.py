@@ -36,7 +36,8 @@ def text_of(client: TestClient, path: str = "/") -> str:
 def models_in(text: str) -> list[str]:
     """Return the names of the models in the table of the leaderboard, in order."""
     table = text.partition('<table class="board"')[2].partition("</table>")[0]
-    return [unescape(name).strip() for name in re.findall(r'<span class="model"[^>]*>(?:<a [^>]*>)?([^<]*)', table)]
+    names = re.findall(r'<span class="model"[^>]*>(?:<a [^>]*>)?([^<]*(?:<span class="end">[^<]*)?)', table)
+    return [unescape(name.replace('<span class="end">', "")).strip() for name in names]
 
 
 def test_the_verdict_comes_before_the_table_in_order_of_rank(client: TestClient) -> None:

@@ -181,6 +181,28 @@ def test_stores_stand_side_by_side_with_their_own_numbers(two_runs: Path, store:
     assert "/compare/releases" in make_client(two_runs, other).get("/compare").text
 
 
+def test_the_trend_has_each_compared_store_as_it_is_now_or_says_why_not(two_runs: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    write_choices(other, 1, n=40, models=("lab/a", "lab/d"), draws=3)
+    address = "/compare/releases/charts/trend.csv"
+
+    def columns(client: TestClient) -> set[str]:
+        return {line.split(",20")[0] for line in client.get(address).text.splitlines()[1:]}
+
+    with make_client(two_runs, other) as client:
+        assert columns(client) == {"then [store]", '"store, now"'}
+        assert "Not shown: other, which has no release." in client.get("/compare/releases").text
+        now = {
+            row["model"]: row["ranking_value"] for row in make_client(two_runs).get("/api/leaderboard").json()["models"]
+        }
+        drawn = [line.split(",") for line in client.get(address).text.splitlines() if line.startswith('"store, now"')]
+        assert {row[3]: float(row[5]) for row in drawn} == pytest.approx(now)
+    freeze(other, "first", BoardOptions())
+    with make_client(two_runs, other) as client:
+        assert columns(client) == {"then [store]", "first [other]", '"store, now"'}
+        assert "Not shown" not in client.get("/compare/releases").text
+
+
 def test_static_files_say_nothing_of_cases_that_they_do_not_hold(two_runs: Path, tmp_path: Path) -> None:
     export_site(Site(stores=[two_runs]), tmp_path / "site", most_cases=3)
     page = (tmp_path / "site" / "compare" / "releases.html").read_text(encoding="utf-8")

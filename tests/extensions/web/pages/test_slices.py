@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.domain import Instance, Message, Prompt
+from medhelm.extensions.web import benchmark_charts
 from medhelm.io.http.pages import url_key
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import Store
@@ -46,6 +47,14 @@ def test_a_benchmark_shows_the_models_by_its_columns(tmp_path: Path) -> None:
     assert [one["by"] for one in found] == ["category", "year"]
     own = client.get(f"/models/{url_key(BAD)}").text
     assert "chemistry 0.000" in own
+
+
+def test_a_page_that_compares_some_models_by_slice_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark_charts, "MOST_SUBGROUP_MODELS", 1)
+    text = " ".join(make_client(make_sliced(tmp_path)).get("/benchmarks/head_qa").text.split())
+    assert "of a column of the data, of the best 1 of 2 models." in text
+    assert "HEAD_QA by category: no score of the best 1 of 2 models is shown to depend on the slice." in text
+    assert "no model&#39;s score" not in text
 
 
 def test_names_of_slices_are_left_out_with_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

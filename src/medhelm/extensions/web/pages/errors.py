@@ -76,7 +76,12 @@ class ErrorCount:
     is_failure: bool
     """True for a failure code."""
     counts: Mapping[str, int]
-    """Model -> its completions; models without any are left out."""
+    """Model -> its completions, also of models without a column; models without any are left out."""
+
+    @property
+    def total(self) -> int:
+        """Completions of all models."""
+        return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +122,7 @@ class SuspectKey:
     n_said: int
     """Models that chose it."""
     n: int
-    """Models with a score."""
+    """Models with a column and a score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +171,7 @@ def find_errors(cases: BenchmarkCases) -> BenchmarkErrors:
         texts=_shared_texts(options),
         confusions=[_confusion(model, rows, options, answers[model]) for model in models] if labels else [],
         letters=_letters(rows, options, answers, labels),
-        reasons=_reasons(rows, models),
+        reasons=_reasons(rows, cases.searched.contestants),
         suspects=_suspects(cases, suspects, answers),
         n_suspects=len(suspects),
         hardest=case_items(cases, CaseSearch(), hardest),
@@ -254,7 +259,12 @@ def _suspects(
         agreed[name] = min(said.items(), key=lambda pair: (-pair[1], pair[0]), default=("", 0))
     chosen = sorted(instance_ids, key=lambda name: -agreed[name][1])[:MOST_CASES]
     return [
-        SuspectKey(item=item, said=agreed[name][0], n_said=agreed[name][1], n=item.n_scored)
+        SuspectKey(
+            item=item,
+            said=agreed[name][0],
+            n_said=agreed[name][1],
+            n=sum(item.row.shares.get(model) is not None for model in answers),
+        )
         for name, item in zip(chosen, case_items(cases, CaseSearch(), chosen), strict=True)
     ]
 
@@ -303,6 +313,7 @@ def page(site: Site, request: PageRequest) -> Page:
             "errors": errors,
             "model": model,
             "confusions": confusions[:MOST_STATIC] if has_cases else [],
+            "n_models": len(cases.searched.contestants),
             "shows_text": shows_text,
             "n_exported": n_exported,
             "has_cases": has_cases,

@@ -197,7 +197,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "n_charted": len(charted.rows) if len(board.rows) > MOST_CHARTED else 0,
         "matrix": matrix_of(site, charted, selection, is_charted=True),
         "heat_map": heat_map(charted) if len(board.columns) > 1 else None,
-        "cost": cost_of(charted, with_probability=len(charted.rows) == len(board.rows)),
+        "cost": cost_of(board, most=MOST_CHARTED),
         "has_cases": {row.model for row in board.all_rows if not row.published},
         "own_benchmarks": {
             column.benchmark for column in board.columns if column.benchmark in site.definitions or results == "own"
@@ -368,11 +368,15 @@ def marks_of(row: Row, runs: Sequence[Run], partly: Mapping[str, tuple[int, int]
 # --- charts -----------------------------------------------------------------------------------------------------------
 
 
-def cost_of(board: Leaderboard, *, with_probability: bool = True) -> Chart | None:
-    """Return cost against performance; None if the cost of no model is known."""
+def cost_of(board: Leaderboard, *, most: int | None = None) -> Chart | None:
+    """Return cost against performance; None if the cost of no model is known.
+
+    `most`: models that are shown; the probabilities to be on the frontier are left out if there are more.
+    """
+    with_probability = most is None or len(board.rows) <= most
     points = cost_points(board, with_probability=with_probability)
     known = any(point.usd is not None for point in points)
-    return cost_chart(points, with_probability=with_probability) if known else None
+    return cost_chart(points, with_probability=with_probability, most=most) if known else None
 
 
 def matrix_of(

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations, pairwise
+from itertools import combinations, compress, pairwise
 from typing import Any
 
 from markupsafe import Markup
@@ -20,7 +20,6 @@ from medhelm.domain.result import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.extensions.web.board_charts import chart_file, chart_links
 from medhelm.extensions.web.compared import (
-    THE_STORE,
     compared_names,
     comparison_of,
     current_stores,
@@ -132,8 +131,8 @@ def histories(releases: Sequence[Release]) -> list[ModelHistory]:
     return sorted(found, key=lambda one: (not one.is_current, one.last.rank or 0, one.model))
 
 
-def trend_chart(releases: Sequence[Release]) -> Chart:
-    """Return the chart of the models over releases, in the order of time."""
+def trend_chart(releases: Sequence[Release], without: Sequence[str] = ()) -> Chart:
+    """Return the chart of the models over releases, in the order of time. `without`: stores that have no release."""
     found = [one for one in histories(releases) if any(one.points)]
     shown = found[:MOST_MODELS]
     names = [one.name for one in releases]
@@ -150,6 +149,8 @@ def trend_chart(releases: Sequence[Release]) -> Chart:
     counts = {len(one.leaderboard["benchmarks"]) for one in releases}
     if len(counts) > 1:
         notes.append("The releases have different benchmarks, so their numbers are not fully comparable.")
+    if without:
+        notes.append(f"Not shown: {listed(without)}, which {'has' if len(without) == 1 else 'have'} no release.")
     if len(found) > len(shown):
         notes.append(f"The first {len(shown)} of {plural(len(found), 'model')}. The table has all.")
     return Chart(
@@ -341,7 +342,7 @@ def page(site: Site, request: PageRequest) -> Page:
     changed = [row for row in rows if row.is_changed]
     known, titles = side_titles(site), _titles(found)
     stores = current_stores(site)
-    trend = trend_chart(_trend_releases(site, found))
+    trend = _trend_of(site, names, found)
     values = {
         "first": first,
         "second": second,
@@ -393,24 +394,29 @@ def _columns(request: PageRequest, names: Sequence[str]) -> list[str]:
 
 def chart(site: Site, request: PageRequest) -> Download:
     """Return the chart of the models over releases as a file."""
-    found = comparison_of(site, *compared_names(site, request)[:2])
-    return chart_file(request.text("chart"), {"trend": lambda: trend_chart(_trend_releases(site, found))})
+    names = compared_names(site, request)
+    found = comparison_of(site, *names[:2])
+    return chart_file(request.text("chart"), {"trend": lambda: _trend_of(site, names, found)})
 
 
-def _trend_releases(site: Site, found: ReleaseComparison) -> list[Release]:
-    """Return the releases of the site that rank by the same number as the later one, in the order of time.
+def _trend_of(site: Site, names: Sequence[str], found: ReleaseComparison) -> Chart:
+    """Return the chart of the releases that rank by the same number as the later one, in the order of time.
 
-    The present state of the store is among them if it is compared and differs from the latest release.
+    The present state of each compared store follows if it differs from its latest release. `names`: of the columns.
     """
-    releases = [name for name, one in site.releases().items() if one.release]
-    known = [shown_release(site, side_of(site, name, name)) for name in releases]
-    if (
-        found.second.name == THE_STORE
-        and known
-        and known[-1].leaderboard["models"] != found.second.leaderboard["models"]
-    ):
-        known.append(replace(found.second, name="now"))
-    return [one for one in known if is_comparable(one, found.second)]
+    stores = current_stores(site)
+    frozen = [one for one in site.releases().values() if one.release]
+    shown = [shown_release(site, side_of(site, one.name, one.name)) for one in frozen]
+    present, without = [], []
+    for name, side in zip(names, (found.first, found.second), strict=False):
+        if name not in stores:
+            continue
+        is_own = [len(stores) == 1 or one.store == stores[name] for one in frozen]
+        if not any(is_own):
+            without.append(name)
+        elif list(compress(shown, is_own))[-1].leaderboard["models"] != side.leaderboard["models"]:
+            present.append(replace(side, name="now" if name == CURRENT else f"{name}, now"))
+    return trend_chart([one for one in (*shown, *present) if is_comparable(one, found.second)], without)
 
 
 def _signature(site: Site, name: str) -> str:
