@@ -23,6 +23,7 @@ from medhelm.storage.releases import board_bytes
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store
 from tests.support.cli import Medhelm, assert_refused
+from tests.support.html import HtmlPage
 from tests.support.stores import make_store
 from tests.support.web.random_cases import write_choices
 from tests.support.web.sites import make_board_store, make_client
@@ -69,6 +70,24 @@ def test_changes_have_the_verdict_of_the_test_and_their_cases(client: TestClient
     assert client.get("/benchmarks/pubmed_qa/cases/i000").status_code == 200
     assert "<b>first" not in text
     assert "@http" not in text
+
+
+def test_the_reason_takes_the_place_of_a_number(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    make_store(store, {"wards": {"openai/a": [1.0, 0.0] * 9}}, taxonomy=TAXONOMY)
+    freeze(store, "one", BoardOptions())
+    later = {"wards": {"openai/a": [0.0, 1.0] * 8 + [1.0, 1.0]}}
+    make_store(store, later, taxonomy=TAXONOMY, started="2026-02-01T00:00:00+00:00", data_digest="0" * 64)
+    client = make_client(store)
+    page = client.get("/compare/releases?before=one&now=current").text
+    reason = "run on another version or selection of the data"
+    assert f"1 of 1 score changed. No change could be tested: {reason}." in page
+    row = page.partition('id="scores"')[2].partition("</tbody>")[0].partition("<tbody>")[2]
+    shown = " ".join(HtmlPage(row.replace("</t", " </t")).text.split())
+    assert shown == f"WARDS openai/a 0.500 0.556 cannot be compared: {reason} 9 8 – – data; records"
+    (line,) = client.get("/compare/releases.csv?before=one&now=current").text.splitlines()[1:]
+    assert line.startswith("wards,openai/a,0.5,0.555")
+    assert line.endswith(f",,,,,,9,8,,{reason}")
 
 
 def test_the_latest_release_is_compared_with_the_store_first(client: TestClient) -> None:
