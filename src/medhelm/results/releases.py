@@ -595,8 +595,8 @@ def comparison_to_text(found: ReleaseComparison, format: str = "table") -> str:
     if not found.cases:
         return text
     caption = (
-        f"Runs behind the changed scores, from {found.diff.first} to {found.diff.second}: later minus earlier on the same instances, "
-        "from 0 (worst) to 1 (best), with p-values by Holm over all rows"
+        f"Runs behind the changed scores, from {found.diff.first} to {found.diff.second}: later minus earlier on the "
+        "same instances, from 0 (worst) to 1 (best), with p-values by Holm over all rows"
     )
     fields = select_fields(CASE_FIELDS, "benchmark model difference n p_adjusted n_gained n_lost n_other problem")
     return f"{text}\n{fields_table(fields, found.cases, format=format, caption=caption, keep=2)}"

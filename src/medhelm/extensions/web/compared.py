@@ -102,8 +102,8 @@ def side_of(site: Site, name: str, first: str) -> Side:
 
 
 def stored_runs(site: Site) -> StoredRuns:
-    """Return the runs of the stores, in which those behind scores are looked up."""
-    return site.keep("stored runs", lambda: StoredRuns(site.runs()))
+    """Return the runs in which those behind scores are looked up: of the stores, and of those of further releases."""
+    return site.keep("stored runs", lambda: StoredRuns([*site.runs(), *site.runs_of_releases()]))
 
 
 def side_by_side(site: Site, names: Sequence[str]) -> SideBySide:

@@ -54,7 +54,7 @@ from medhelm.results.releases import (
     why_not_compared,
 )
 from medhelm.results.runs.selection import renamed_json, short_names
-from medhelm.storage.releases import MANIFEST, RELEASE, is_signed, read_release, release_names
+from medhelm.storage.releases import MANIFEST, RELEASE, is_signed, read_release, release_names, store_of_release
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 
@@ -163,8 +163,8 @@ def find_sides(store: Path, names: Sequence[str], options: BoardOptions = USUAL)
             continue
         release = read_release(own, name)
         sides.append(Side(name=release.name, release=release, is_store=False, is_signed=is_signed(own, name)))
-        if name not in known and (place := Path(name).resolve().parents[1] / "store.json").is_file():
-            places[place.parent] = place.parent
+        if name not in known and (around := store_of_release(Path(name))):
+            places[around] = around
     return _with_unique_names(sides), StoredRuns(run for one in places.values() for run in load_runs(open_store(one)))
 
 

@@ -19,6 +19,7 @@ from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.site import Site
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import freeze
+from medhelm.results.runs.side_by_side import as_json, compare_sides, find_sides
 from medhelm.storage.releases import board_bytes
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store
@@ -175,6 +176,34 @@ def test_a_release_without_its_runs_has_no_texts_and_says_so(two_runs: Path, tmp
         found = client.get("/benchmarks/toy/cases?before=then&now=current")
         assert found.status_code == 404
         assert "A release holds numbers" in found.text
+
+
+def test_a_release_of_another_store_is_compared_with_the_runs_beside_it(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for store, draws in ((ours, 2), (theirs, 1)):
+        write_choices(store, 1, n=40, models=("lab/a", "lab/b"), draws=draws)
+    freeze(theirs, "then", BoardOptions())
+    folder = theirs / "releases" / "then"
+    shutil.copytree(folder, tmp_path / "alone")
+    with make_client(ours, release_folders=[folder]) as client:
+        found = client.get("/api/releases/compare").json()
+        compared = find_sides(ours, [str(folder), "current"])
+        expected = as_json(compare_sides(*compared))["side_by_side"]
+        assert [[one["value"] for one in row["scores"]] for row in found["side_by_side"]] == [
+            [one["value"] for one in row["scores"]] for row in expected
+        ]
+        changes = [[row["scores"][1]["change"] for row in rows] for rows in (found["side_by_side"], expected)]
+        assert changes[0] == changes[1]
+        assert {one["outcome"] for one in changes[0]} <= {"better", "worse", "not separated"}
+        case = found["cases"][0]["gained"][0]
+        page = client.get(f"/benchmarks/toy/cases/{case}?before=then&now=current").text
+        assert all(name in page for name in ("lab/a [then]", "lab/a [the store now]"))
+        assert client.get("/").text.count("theirs") == 0
+        shutil.rmtree(theirs)
+        assert client.get("/").status_code == 200
+    with make_client(ours, release_folders=[tmp_path / "alone"]) as client:
+        (reason,) = {one["problem"] for one in client.get("/api/releases/compare").json()["cases"]}
+        assert reason == "the earlier run is not in the store, or changed there"
 
 
 def test_stores_stand_side_by_side_with_their_own_numbers(two_runs: Path, store: Path, tmp_path: Path) -> None:
