@@ -262,7 +262,7 @@ NOT_COMPARABLE = "cannot be compared"
 """Verdict on two scores that were not measured in the same way."""
 
 NOTHING_SHARED = "the two runs have no scored instance in common"
-"""Why two runs cannot be compared."""
+"""Reason of two runs that cannot be compared."""
 
 DIGESTS = ("definition", "data", "prompts", "records", "judgments")
 """Inputs that are compared by digest, whose values are not shown."""
@@ -582,7 +582,7 @@ CASE_FIELDS: list[Field[ChangedCases]] = [
     Field("lost", lambda one: one.lost, kind="texts", missing="private"),
     Field("other", lambda one: one.other, kind="texts", missing="private, or not a choice question"),
     Field("conditions", lambda one: one.conditions, kind="text",
-          meaning="how the later run was measured otherwise: the reason why there is no difference"),
+          meaning="how the later run was measured otherwise, so that no difference is given"),
     Field("problem", lambda one: one.problem, kind="text", meaning="why the cases could not be compared; else empty",
           heading="Note", text=lambda one: one.reason, drop=2),
 ]  # fmt: skip
