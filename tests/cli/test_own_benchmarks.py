@@ -56,6 +56,20 @@ def test_a_folder_that_is_gone_is_named_with_the_fix(medhelm: Medhelm, store: Pa
     assert "not found" not in again.err
 
 
+def test_after_a_purge_a_folder_that_is_gone_is_gone(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    other = make_benchmark(tmp_path / "own", name="other")
+    succeeded(medhelm("run", other, "--model", "baseline/majority", "--store", store))
+    succeeded(medhelm("purge", "--benchmark", "toy", "--yes", "--store", store))
+    assert Site(stores=[store]).definitions["toy"].folder == tmp_path / "own" / "toy"
+    shutil.rmtree(tmp_path / "own" / "toy")
+    found = succeeded(medhelm("export", "card", tmp_path / "card.html", "--store", store))
+    assert f"benchmark folder of toy not found: {tmp_path / 'own' / 'toy'}. Add --benchmarks DIR." in found.err
+    site = Site(stores=[store])
+    assert ("toy" in site.definitions, "other" in site.definitions) == (False, True)
+    client = make_client(store)
+    assert [client.get(page).status_code for page in ("/", "/benchmarks", "/benchmarks/toy")] == [200, 200, 404]
+
+
 def test_a_store_alone_knows_the_definition_as_it_was_run(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     shutil.move(tmp_path / "own", tmp_path / "moved")
     alone = Path(shutil.move(store, tmp_path / "elsewhere"))

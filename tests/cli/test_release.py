@@ -72,7 +72,7 @@ def test_releases_are_compared_instance_by_instance(medhelm: Medhelm, tmp_path: 
     medhelm("run", benchmark, *model, "--fresh")
     shown = medhelm("compare", "r1")
     assert (shown.code, shown.out) == (0, medhelm("diff", "r1").out)
-    assert "Replaced runs, from r1 to current: later minus earlier on the same instances" in shown.out
+    assert "Runs behind the changed scores, from r1 to current: later minus earlier on the same instances" in shown.out
     (case,) = medhelm("compare", "r1", "current", "--json").json["cases"]
     assert (case["n_gained"], case["n_lost"], case["separated"]) == (len(case["gained"]), 0, True)
     assert case["difference"] == pytest.approx(case["n_gained"] / 40)

@@ -296,9 +296,10 @@ def purge_store(
 ) -> int:
     """Delete text from a store for good.
 
-    Deletes runs, including removed ones, with their completions and judgments, the prompts and instances that no other
-    run needs, and the completions in the cache. Shows what will be deleted and what remains, and asks for confirmation.
-    Write names in full. The age of a run is counted from its start.
+    Deletes runs, including removed ones, with their completions and judgments, the completions in the cache, and what
+    no other run needs: prompts, instances, and the store's copy of the definition of your own benchmark. Shows what
+    will be deleted and what remains, and asks for confirmation. Write names in full. The age of a run is counted from
+    its start.
 
     With --instance, --cluster or --file, deletes only these instances from all runs and files, and stores a statement
     of it. Later evaluations in this store leave them out. If it is interrupted, repeat the command.
@@ -401,7 +402,8 @@ def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
     click.echo(f"To delete ({size_text(found.n_bytes)}, and rows of the cache):")
     click.echo(f"- {plural(len(found.runs), 'run')} with completions and judgments{f': {names}' if names else ''}")
     click.echo(
-        f"- {plural(len(files), 'file')} of prompts, instances and marks{f': {listed(files, 10)}' if files else ''}"
+        f"- {plural(len(files), 'file')} of prompts, instances, marks and definitions"
+        f"{f': {listed(files, 10)}' if files else ''}"
     )
     click.echo(f"- {plural(len(found.digests), 'completion')} in the cache")
     if found.annotations:

@@ -32,12 +32,13 @@ from medhelm.domain.text import as_names, as_path, listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable import ConditionsComparison, Difference, conditions_of, store_label
 from medhelm.results.formats.fields import Field, fields_json, fields_table, flat_interval, plain_json, select_fields
-from medhelm.results.formats.tables import Value, printable, render
+from medhelm.results.formats.tables import Value, estimate_text, printable, render
 from medhelm.results.leaderboard import leaderboard_of, read_inputs
 from medhelm.results.leaderboard_view import as_json
 from medhelm.results.options import USUAL, BoardOptions, CalibrationOptions
 from medhelm.results.runs.answers import read_answers, read_options
 from medhelm.results.runs.cells import cell_of, column_of
+from medhelm.results.runs.selection import short_names, with_names
 from medhelm.storage.damage import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested, key_map
 from medhelm.storage.releases import (
@@ -257,6 +258,12 @@ WIDTH = 60
 """Most characters shown of a value."""
 
 
+NOT_COMPARABLE = "cannot be compared"
+"""Verdict on two scores that were not measured in the same way."""
+
+NOTHING_SHARED = "the two runs have no scored instance in common"
+"""Reason of two runs that cannot be compared."""
+
 DIGESTS = ("definition", "data", "prompts", "records", "judgments")
 """Inputs that are compared by digest, whose values are not shown."""
 
@@ -315,9 +322,9 @@ def compare_releases(first: Release, second: Release, runs: StoredRuns) -> Relea
     then, now = (bases_by_key(release) for release in (first, second))
     scoring = scoring_of(first), scoring_of(second)
     cases = [
-        _compare_cases(pair_of(then[key], now[key], runs, scoring), now[key], first.name)
+        _compare_cases(pair_of(then[key], now[key], runs, scoring), now[key], (first, second))
         for key in ((change.model, change.benchmark) for change in diff.cells)
-        if then[key].records != now[key].records
+        if then[key].records != now[key].records or scoring[0] != scoring[1]
     ]
     tested = [one for one in cases if one.difference]
     adjusted = adjust_p_values([one.difference.p_value for one in tested if one.difference], "holm")
@@ -401,8 +408,9 @@ class RunPair:
 
         `earlier`: name of the earlier release.
         """
-        found = (one.reason for one in self.differences if one.part != "instances")
-        return "; ".join(found).replace("the others", earlier)
+        found = "; ".join(one.reason for one in self.differences if one.part != "instances")
+        names = short_names(judge.name for run in self.runs for judge in run.judges)
+        return with_names(names, found).replace("the others", earlier)
 
 
 def pair_of(
@@ -426,23 +434,40 @@ def pair_of(
     return RunPair(runs=(old_run, new_run), scores=(old, new), differences=differences)
 
 
-def _compare_cases(pair: RunPair | str, now: CellProvenance, earlier: str) -> ChangedCases:
-    """Compare the runs behind one score of two releases. `earlier`: name of the earlier one."""
+def tier_of(release: Release) -> str:
+    """Return `real` or `sample`: the data of a release."""
+    return str(release.leaderboard.get("tier", "real"))
+
+
+def why_not_compared(pair: RunPair | str, first: Release, second: Release) -> str:
+    """Return why no difference of two scores is given, as a participle or a sentence; empty if there is no reason.
+
+    `pair`: the runs behind them, or the reason why they are not known.
+    """
+    then, now = tier_of(first), tier_of(second)
+    if then != now:
+        return f"run on {now} data, {first.name} on {then} data"
+    return pair if isinstance(pair, str) else pair.conditions(first.name)
+
+
+def _compare_cases(pair: RunPair | str, now: CellProvenance, releases: tuple[Release, Release]) -> ChangedCases:
+    """Compare the runs behind one score of two releases."""
     found = ChangedCases(model=now.model, benchmark=now.benchmark)
+    reason = why_not_compared(pair, *releases)
     if isinstance(pair, str):
-        return replace(found, problem=pair)
+        return replace(found, problem=reason)
     (old, new), ids = pair.scores, pair.ids
     difference = paired_difference(
         new.in_order(new.tested, ids), old.in_order(old.tested, ids), new.clusters_in_order(ids)
     )
     if difference is None:
-        return replace(found, problem="the two runs have no scored instance in common")
+        return replace(found, problem=reason or NOTHING_SHARED)
     gained, lost = flips(old, new, ids)
     other = other_answers(pair, {*gained, *lost})
     return replace(
         found,
-        difference=difference,
-        conditions=pair.conditions(earlier),
+        difference=None if reason else difference,
+        conditions=reason,
         n_gained=len(gained),
         n_lost=len(lost),
         gained=gained,
@@ -538,16 +563,17 @@ def comparison_as_json(found: ReleaseComparison) -> dict[str, Any]:
 CASE_FIELDS: list[Field[ChangedCases]] = [
     Field("model", lambda one: one.model, kind="text", heading="Model"),
     Field("benchmark", lambda one: one.benchmark, kind="text", heading="Benchmark"),
-    *flat_interval("difference", lambda one: one.difference, heading="Difference"),
+    *flat_interval("difference", lambda one: one.difference, missing="not measured in the same way",
+                   heading="Difference", text=lambda one: estimate_text(one.difference) or NOT_COMPARABLE),
     Field("n", lambda one: one.difference and one.difference.n, kind="whole number", missing="not compared",
           heading="n", drop=1),
     Field("p_value", lambda one: one.difference and one.difference.p_value),
     Field("p_adjusted", lambda one: one.p_adjusted, kind="p-value", heading="p adjusted"),
     Field("separated", lambda one: one.p_adjusted is not None and one.p_adjusted <= LEVEL, kind="true or false"),
     Field("n_gained", lambda one: one.n_gained, kind="whole number",
-          heading="Newly right", text=lambda one: one.n_gained if one.difference else None, drop=4),
+          heading="Newly right", text=lambda one: one.n_gained if one.has_cases else None, drop=4),
     Field("n_lost", lambda one: one.n_lost, kind="whole number",
-          heading="Newly wrong", text=lambda one: one.n_lost if one.difference else None, drop=5),
+          heading="Newly wrong", text=lambda one: one.n_lost if one.has_cases else None, drop=5),
     Field("n_other", lambda one: one.n_other, kind="whole number",
           missing="not a choice question", meaning="cases with another option that is as right or wrong",
           heading="Other answer", drop=3),
@@ -556,9 +582,9 @@ CASE_FIELDS: list[Field[ChangedCases]] = [
     Field("lost", lambda one: one.lost, kind="texts", missing="private"),
     Field("other", lambda one: one.other, kind="texts", missing="private, or not a choice question"),
     Field("conditions", lambda one: one.conditions, kind="text",
-          meaning="how the later run was measured otherwise; its difference then says nothing about the model"),
+          meaning="how the later run was measured otherwise, so that no difference is given"),
     Field("problem", lambda one: one.problem, kind="text", meaning="why the cases could not be compared; else empty",
-          heading="Note", text=lambda one: one.problem or one.conditions, drop=2),
+          heading="Note", text=lambda one: one.reason, drop=2),
 ]  # fmt: skip
 """The runs behind a score of two releases, instance by instance."""
 
@@ -569,8 +595,8 @@ def comparison_to_text(found: ReleaseComparison, format: str = "table") -> str:
     if not found.cases:
         return text
     caption = (
-        f"Replaced runs, from {found.diff.first} to {found.diff.second}: later minus earlier on the same instances, "
-        "from 0 (worst) to 1 (best), with p-values by Holm over all rows"
+        f"Runs behind the changed scores, from {found.diff.first} to {found.diff.second}: later minus earlier on the "
+        "same instances, from 0 (worst) to 1 (best), with p-values by Holm over all rows"
     )
     fields = select_fields(CASE_FIELDS, "benchmark model difference n p_adjusted n_gained n_lost n_other problem")
     return f"{text}\n{fields_table(fields, found.cases, format=format, caption=caption, keep=2)}"

@@ -255,6 +255,12 @@ def write_release(store: Store, release: Release, *, key: Path | None = None) ->
     return folder
 
 
+def store_of_release(folder: Path) -> Path | None:
+    """Return the store that the folder of a release lies in; None for one that was moved out of its store."""
+    store = folder.resolve().parent.parent
+    return store if (store / "store.json").is_file() else None
+
+
 def release_names(store: Store) -> list[str]:
     """Return the names of all releases of a store, sorted."""
     return sorted(path.parent.name for path in _folder(store).glob(f"[!.]*/{MANIFEST}"))

@@ -87,6 +87,19 @@ def test_what_came_went_and_changed_is_told_with_its_reason() -> None:
     assert [one.what for one in cell.why] == ["data", "snapshot"]
 
 
+def test_the_start_of_a_fresh_run_is_no_changed_setting() -> None:
+    first = release("one", {("m", "b"): 0.5}, settings={"limit": None})
+    again = release("two", {("m", "b"): 0.6}, settings={"limit": None, "fresh": "2026-11-29T10:00:00+00:00"})
+    assert [cell.why for cell in diff_leaderboards(first, again).cells] == [()]
+    less = release("two", {("m", "b"): 0.6}, settings={"limit": 5, "fresh": "2026-11-29T10:00:00+00:00"})
+    ((why,),) = (cell.why for cell in diff_leaderboards(first, less).cells)
+    assert why == ValueDifference(what="settings", before={"limit": None}, now={"limit": 5})
+    same = diff_leaderboards(first, replace(again, leaderboard=first.leaderboard))
+    assert (same.cells, same.board) == ((), ())
+    (kept,) = provenance_differences(first.provenance[0], again.provenance[0])
+    assert kept.what == "settings", "`verify` still compares it"
+
+
 def test_the_words_and_added_keys_of_another_version_are_no_difference() -> None:
     before = {"models": [{"model": "m", "rank": 1}], "benchmarks": [], "verdict": ["m leads."], "warnings": ["Few."]}
     model = {"model": "m", "rank": 1, "tie_letters": "a", "cost_is_ceiling": False}

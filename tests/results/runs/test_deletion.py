@@ -271,6 +271,7 @@ def test_a_list_names_instances_and_clusters_and_the_statement_holds_no_text_and
     assert hits(small, 0, *GONE) == {0: {}, **NOTHING}
     (statement,) = (small / "deletions").glob("*.md")
     assert said.endswith(statement.read_text())
+    assert "\n- definitions/letters, a copy of your own definition: if its prompts have the instances" in said
     text = statement.read_text() + statement.with_suffix(".json").read_text()
     assert "77000987652" not in text
     assert "canary" not in text

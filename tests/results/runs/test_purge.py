@@ -11,6 +11,7 @@ import pytest
 
 from medhelm.io.parquet import connect, sql_path
 from medhelm.storage.annotations import add_annotation, new_annotation, read_annotations
+from medhelm.storage.derived_files import stem_of
 from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import chat, make_benchmark, question_number
 from tests.support.cli import Medhelm
@@ -69,7 +70,7 @@ def test_of_a_benchmark_nothing_is_left_and_of_the_other_everything(store: Path,
     assert (plan["deleted"], texts(store)) == (False, before)
     done = medhelm("purge", "--benchmark", "wards", "--yes", "--json").json
     assert done == {**plan, "deleted": True}
-    assert (len(done["runs"]), len(done["files"]), done["completions"]) == (2, 2, 8)
+    assert (len(done["runs"]), len(done["files"]), done["completions"]) == (2, 3, 8)
     assert done["remains"] == {"runs": 2, "completions": 8, "orphans": 0, "batches": 0, "releases": []}
     after = texts(store)
     assert {name for name, n in after.items() if n == 0} == {"one wards", "two wards", "prompts of wards"}
@@ -83,6 +84,40 @@ def test_of_a_model_the_prompts_stay_while_another_run_needs_them(store: Path, m
     assert {name for name, n in texts(store).items() if n == 0} == {"one wards", "one clinics"}
     assert medhelm("purge", "--model", "two", "--yes").code == 0
     assert set(texts(store).values()) == {0}, "no run needs the prompts any more"
+
+
+def holders(store: Path, text: str) -> list[str]:
+    """Return the files of the store that hold a text as it is."""
+    files = sorted(path for path in store.rglob("*") if path.is_file() and text.encode() in path.read_bytes())
+    return [path.relative_to(store).as_posix() for path in files]
+
+
+def test_the_copy_of_a_definition_goes_with_the_last_run_of_its_benchmark(store: Path, medhelm: Medhelm) -> None:
+    copies = {name: f"definitions/{name}/benchmark.yaml" for name in ("wards", "clinics")}
+    assert all(copy in holders(store, f"Question of {name}") for name, copy in copies.items())
+    part = medhelm("purge", "--benchmark", "wards", "--model", "one", "--yes", "--json").json
+    assert part["files"] == []
+    assert medhelm("runs", "remove", "--benchmark", "wards", "--model", "two", "--yes").code == 0
+    assert medhelm("purge", "--model", "one", "--yes", "--json").json["files"] == []
+    said = medhelm("purge", "--benchmark", "wards", "--yes").out
+    assert copies["wards"] in said
+    assert "of prompts, instances, marks and definitions" in said
+    assert holders(store, "Question of wards") == []
+    assert [path.name for path in (store / "definitions").iterdir()] == ["clinics"]
+
+
+def test_without_any_run_the_name_of_a_benchmark_is_known_by_its_definition(store: Path, medhelm: Medhelm) -> None:
+    for place in ("runs", "prompts"):
+        shutil.rmtree(store / place)
+    (store / "derived").mkdir(exist_ok=True)
+    kept = [store / "derived" / f"{stem_of(name)}-runs.npz" for name in ("wards", "clinics")]
+    for path in kept:
+        path.write_bytes(b"numbers")
+    found = medhelm("purge", "--benchmark", "wards", "--yes", "--json").json
+    assert found["files"] == ["definitions/wards/benchmark.yaml"]
+    assert [path.exists() for path in kept] == [False, True]
+    assert medhelm("purge", "--all", "--yes", "--json").json["files"] == ["definitions/clinics/benchmark.yaml"]
+    assert list((store / "definitions").iterdir()) == []
 
 
 def test_of_a_model_the_variants_go_with_it(store: Path, medhelm: Medhelm, server: Server, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -129,7 +130,7 @@ def test_a_change_is_the_mean_of_paired_differences_and_of_the_numbers(tmp_path:
     ],
 )
 def test_other_conditions_take_the_place_of_the_difference(
-    tmp_path: Path, changes: dict[str, object], reason: str
+    tmp_path: Path, medhelm: Medhelm, changes: dict[str, object], reason: str
 ) -> None:
     usual: dict[str, object] = {"settings": {"temperature": 0.0}}
     scores: Scores = {"one": {"lab/a": right(20)}}
@@ -142,6 +143,55 @@ def test_other_conditions_take_the_place_of_the_difference(
     assert reasons_in_words(found) == [f"ONE in second, lab/a: {reason}."]
     assert "1 model cannot be compared" in verdict(found)[0]
     assert "cannot be compared" in to_text(found)
+    words = ("diff", first, second, "--store", first)
+    (case,) = medhelm(*words, "--json").json["cases"]
+    assert (case["conditions"] or case["problem"]) == reason
+    assert [case[key] for key in ("difference", "low", "high", "n", "p_value", "p_adjusted")] == [None] * 6
+    assert not case["separated"]
+    row = next(
+        line
+        for line in medhelm(*words).out.partition("Runs behind the changed scores")[2].splitlines()
+        if "lab/a" in line
+    )
+    assert re.fullmatch(rf"one +lab/a +cannot be compared .*{re.escape(reason)}", row)
+
+
+def test_p_values_are_adjusted_for_the_runs_that_were_compared(tmp_path: Path, medhelm: Medhelm) -> None:
+    store = store_of(tmp_path / "store", {name: {"lab/a": right(20)} for name in ("one", "two")})
+    freeze(store, "then", BoardOptions())
+    store_of(store, {"one": {"lab/a": right(26)}}, started=LATER)
+    store_of(store, {"two": {"lab/a": right(50)}}, started=LATER, data_digest="0" * 64)
+    one, two = medhelm("diff", "then", "--store", store, "--json").json["cases"]
+    assert one["p_adjusted"] == pytest.approx(one["p_value"], rel=1e-3)
+    assert two["p_adjusted"] is None
+    assert (two["n_gained"], two["n_lost"]) == (30, 0), "the cases can still be read"
+
+
+def test_a_diff_has_the_names_of_the_leaderboard(tmp_path: Path, medhelm: Medhelm) -> None:
+    scores = [random_scores(seed, ["lab/a@http://x:1/v1", "lab/b@http://x:1/v1"]) for seed in (1, 2)]
+    scores[1]["one"]["lab/new@http://y:1/v1"] = right(30)
+    scores[0]["one"]["lab/old@http://y:1/v1"] = right(31)
+    judges = ({"main_metric": "jury", "jury_result": jury_of(f"lab/{one}@http://z:1/v1", "lab/k")} for one in "ij")
+    first, second = (store_of(tmp_path / name, own) for name, own in zip(("first", "second"), scores, strict=True))
+    for n, store, jury in zip((4, 5), (first, second), judges, strict=True):
+        store_of(store, {"notes": {"lab/b@http://x:1/v1": [float(1 + place % n) for place in range(N)]}}, **jury)
+    words = ("diff", first, second, "--store", first)
+    for text in (medhelm(*words).out, medhelm(*words, "--json").out):
+        assert "http" not in text
+    assert "Removed models: lab/old.\nAdded models: lab/new.\n" in medhelm(*words).out
+    found = medhelm(*words, "--json").json
+    assert found["models"] == [["lab/old"], ["lab/new"]]
+    assert {one["model"] for one in found["cases"]} == {"lab/a", "lab/b"}
+    (judged,) = (one for one in found["cases"] if one["benchmark"] == "notes")
+    assert judged["conditions"] == "graded by lab/j and lab/k, first by lab/i and lab/k"
+
+
+def test_the_same_model_on_two_servers_keeps_a_number(tmp_path: Path, medhelm: Medhelm) -> None:
+    models = ["lab/a@http://x:1/v1", "lab/a@http://y:1/v1"]
+    first, second = (store_of(tmp_path / name, {"one": dict.fromkeys(models, right(30))}) for name in ("first", "b"))
+    store_of(second, {"one": {models[0]: right(40)}}, started=LATER)
+    found = medhelm("diff", first, second, "--store", first, "--json").json
+    assert [(one["model"], one["n_gained"]) for one in found["cases"]] == [("lab/a (server 1)", 10)]
 
 
 def test_another_jury_and_another_rule_are_reasons(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from medhelm.analysis.comparison.paired_differences import PairedDifference
@@ -133,7 +133,8 @@ class ChangedCases:
     benchmark: str
     """The benchmark."""
     difference: PairedDifference | None = None
-    """The later minus the earlier run, on the instances of both, each score from 0 (worst) to 1 (best)."""
+    """The later minus the earlier run, on the instances of both, each score from 0 (worst) to 1 (best); None if they
+    were not measured in the same way."""
     p_adjusted: float | None = None
     """P-value adjusted for the number of compared runs."""
     n_gained: int = 0
@@ -150,9 +151,20 @@ class ChangedCases:
     other: Sequence[str] | None = None
     """Ids of these; None where they are secret, too."""
     conditions: str = ""
-    """Conditions of the later run that differ, so that the difference says nothing about the model; empty if none."""
+    """Conditions of the later run that differ, so that a difference would say nothing about the model; empty if
+    none."""
     problem: str = ""
     """Reason why the instances cannot be compared."""
+
+    @property
+    def reason(self) -> str:
+        """Return why there is no difference; empty if there is one."""
+        return self.problem or self.conditions
+
+    @property
+    def has_cases(self) -> bool:
+        """Return whether instances of both runs were compared, though perhaps without a difference of the scores."""
+        return not self.problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,9 +299,14 @@ def _cell_changes(
     for key in sorted(set(then) & set(now)):
         model, benchmark = key
         values = [_value(board, model, benchmark) for board in (mine, theirs)]
-        why = provenance_differences(then[key], now[key])
+        # The start of a fresh run says when it was asked, not how.
+        why = provenance_differences(*(replace(one[key], settings=_without_start(one[key])) for one in (then, now)))
         if why or values[0] != values[1]:
             yield CellChange(model=model, benchmark=benchmark, before=values[0], now=values[1], why=tuple(why))
+
+
+def _without_start(basis: CellProvenance) -> dict[str, Any]:
+    return {key: value for key, value in basis.settings.items() if key != "fresh"}
 
 
 def _value(board: Mapping[str, Any], model: str, benchmark: str) -> float | None:

@@ -37,7 +37,7 @@ site_options = add_options(
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Folder of a release in another store to offer for comparison; repeatable.",
+        help="Folder of a release in another store to offer for comparison, with the runs of that store; repeatable.",
     ),
     option_from(DocumentOptions, "ratings"),
     options_of(BoardOptions, "options", "wanted", "tier", "rule"),

@@ -5,11 +5,10 @@ No address of a server is shown, and no text of data that is not shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from medhelm.analysis.leaderboard.diff import ReleaseComparison
 from medhelm.domain.result import Release
@@ -26,9 +25,7 @@ from medhelm.results.releases import (
     released_options,
     scoring_of,
 )
-from medhelm.results.runs.selection import with_names, without_address
 from medhelm.results.runs.side_by_side import Side, SideBySide, changed_runs, compare_sides, name_in
-from medhelm.storage.releases import RELEASE
 
 THE_STORE = "the store now"
 """Name for people of the present state of the only store."""
@@ -105,8 +102,8 @@ def side_of(site: Site, name: str, first: str) -> Side:
 
 
 def stored_runs(site: Site) -> StoredRuns:
-    """Return the runs of the stores, in which those behind scores are looked up."""
-    return site.keep("stored runs", lambda: StoredRuns(site.runs()))
+    """Return the runs in which those behind scores are looked up: of the stores, and of those of further releases."""
+    return site.keep("stored runs", lambda: StoredRuns([*site.runs(), *site.runs_of_releases()]))
 
 
 def side_by_side(site: Site, names: Sequence[str]) -> SideBySide:
@@ -130,24 +127,12 @@ def comparison_of(site: Site, first: str, second: str) -> ReleaseComparison:
 
 def shown_release(site: Site, side: Side) -> Release:
     """Return a release without addresses of servers, and without texts of data that is not shown."""
-    release = side.named_release
-    board = {
-        **release.leaderboard,
-        "benchmarks": [
-            one if site.shows_text_of(one["id"]) else {key: one[key] for key in one.keys() - {"floor_answer"}}
-            for one in release.leaderboard["benchmarks"]
-        ],
-    }
-    return RELEASE.read(renamed_json(side.names, RELEASE.write(release)), leaderboard=renamed_json(side.names, board))
-
-
-def renamed_json(names: Mapping[str, str], value: Any) -> Any:
-    """Return JSON with the names of the site for models, and without any other address."""
-    if isinstance(value, str):
-        return without_address(with_names(names, value))
-    if isinstance(value, Mapping):
-        return {renamed_json(names, key): renamed_json(names, one) for key, one in value.items()}
-    return [renamed_json(names, one) for one in value] if isinstance(value, (list, tuple)) else value
+    board = side.named_release.leaderboard
+    benchmarks = [
+        one if site.shows_text_of(one["id"]) else {key: one[key] for key in one.keys() - {"floor_answer"}}
+        for one in board["benchmarks"]
+    ]
+    return replace(side.named_release, leaderboard={**board, "benchmarks": benchmarks})
 
 
 def _without_texts(site: Site, found: ReleaseComparison) -> ReleaseComparison:
@@ -195,4 +180,4 @@ def conditions_in_words(site: Site, cases: BenchmarkCases) -> list[str]:
     if cases.sides is None:
         return []
     found = [one for one in comparison_of(site, *cases.sides).cases if one.benchmark == cases.benchmark]
-    return [f"{one.model}: {one.conditions or one.problem}." for one in found if one.conditions or one.problem]
+    return [f"{one.model}: {one.reason}." for one in found if one.reason]

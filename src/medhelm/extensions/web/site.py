@@ -55,7 +55,7 @@ from medhelm.results.runs.stored_ratings import is_ratings_file
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.damage import damaged_records, leave_out, runs_left_out
 from medhelm.storage.ratings import CARD
-from medhelm.storage.releases import MANIFEST
+from medhelm.storage.releases import MANIFEST, store_of_release
 from medhelm.storage.store import NAME, DamagedRunError, file_name, open_store
 
 T = TypeVar("T")
@@ -238,7 +238,7 @@ class Site:
         is_ours = not self._is_fresh and self._checking.acquire(blocking=known is None)
         try:
             if is_ours and not self._is_fresh:
-                state = _state_of(self.stores)
+                state = _state_of([*self.stores, *self._release_stores()])
                 if self._snapshot is None or state != self._snapshot.state:
                     self._snapshot = _Snapshot(state)
                 self._checked = time.monotonic()
@@ -269,11 +269,27 @@ class Site:
     def n_runs(self) -> int:
         """Number of runs in the stores, complete or not, without reading them."""
         known = self._snapshot or self._newest()  # whether there are new ones does not matter here
-        return sum(path.endswith(NAME) for path in known.state)
+        own = tuple(f"{store}/" for store in self.stores)
+        return sum(path.endswith(NAME) and path.startswith(own) for path in known.state)
 
     def runs(self) -> Sequence[Run]:
         """Return the runs of the stores that are shown."""
         return [run for _, run in self._labeled_runs()]
+
+    def _release_stores(self) -> Sequence[Path]:
+        """Return the stores that further releases lie in, without those of the site and those that cannot be opened."""
+        found = []
+        for store in {one for folder in self.release_folders if (one := store_of_release(folder))}:
+            if store not in {one.resolve() for one in self.stores}:
+                with suppress(MedHelmError):
+                    found.append(open_store(store).folder)
+        return sorted(found)
+
+    def runs_of_releases(self) -> Sequence[Run]:
+        """Return the runs of the stores that further releases lie in, as far as the site shows such runs."""
+        with suppress(UserError), runs_left_out():  # of runs that the site does not show
+            return [run for _, run in filter_labeled(load_labeled(self._release_stores(), variants=True), self.wanted)]
+        return ()
 
     @property
     def has_variants(self) -> bool:

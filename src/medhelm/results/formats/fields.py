@@ -360,8 +360,9 @@ def flat_interval(
 
     Tables show it as one text; `settings` are those of its column.
     """
+    column = {"text": lambda item: estimate_text(get(item)), **settings}
     return [
-        Field(key, _part(get, "value"), missing=missing, text=lambda item: estimate_text(get(item)), **settings),
+        Field(key, _part(get, "value"), missing=missing, **column),
         *(Field(part, _part(get, part), kind=_kind_of(part), missing=missing) for part in parts.split()),
     ]
 

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,7 +33,9 @@ from medhelm.results.runs.recount import recounted
 from medhelm.results.runs.stored import request_digests
 from medhelm.storage.annotations import Annotation, annotations_file, read_annotations, remove_annotations
 from medhelm.storage.derived_files import FOLDER as DERIVED
+from medhelm.storage.derived_files import clear_derived
 from medhelm.storage.live_status import known_evaluations
+from medhelm.storage.own_benchmarks import DEFINITIONS
 from medhelm.storage.privacy import (
     DELETED,
     Deletion,
@@ -176,7 +178,8 @@ def _tables(store: Store) -> Iterator[tuple[str, Path]]:
 
 def _mark_files(store: Store) -> Iterator[tuple[str, Path]]:
     """Yield the files with marks of references, each with its benchmark."""
-    yield from ((one.benchmark, one.path) for one in _shared_files(store) if one.path.parent.name == "filters")
+    filters = store.folder / "filters"
+    yield from ((one.benchmark, one.path) for one in _shared_files(store) if one.path.parent == filters)
 
 
 def _known_names(store: Store) -> Names:
@@ -459,6 +462,12 @@ def _remaining(plan: PlannedDeletion) -> Iterator[str]:
             f"batch {batch.id} at {batch.provider}, which may hold the instances: repeat the command that submitted "
             "it, with --batch, then this one with --orphans"
         )
+    for name in plan.ids:
+        if (plan.store.folder / DEFINITIONS / name).is_dir():
+            yield (
+                f"{DEFINITIONS}/{name}, a copy of your own definition: if its prompts have the instances as examples, "
+                "delete the folder and change your definition"
+            )
     if not plan.request.exports:
         yield from (f"{one.path}, written {one.time[:10]}: --exports deletes it" for one in plan.exports)
     yield from NOT_COVERED
@@ -599,7 +608,7 @@ def statement_command(plan: PlannedDeletion) -> str:
 
 
 # --- purge by conditions ----------------------------------------------------------------------------------------------
-# Text of runs, prompts, instances, marks of references and completions in the cache, chosen by conditions.
+# Text of runs, prompts, instances, marks of references, definitions and completions in the cache, by conditions.
 #
 # What remaining runs need stays. SQLite overwrites the rows it deletes, rewrites its file and empties its log, so that
 # no deleted text is left in free pages.
@@ -630,7 +639,7 @@ class Purge:
     runs: Sequence[RunOnDisk]
     """Runs, removed ones included."""
     files: Sequence[Path]
-    """Files with prompts, instances or marks of references."""
+    """Files with prompts, instances, marks of references or a definition of the user's own benchmark."""
     digests: Collection[bytes]
     """Keys of the completions in the cache."""
     annotations: Collection[str]
@@ -661,7 +670,7 @@ def days_ago(days: float) -> datetime:
 
 def plan_purge(store: Store, wanted: PurgeFilter) -> Purge:
     """Return what a purge would delete. Raises: UserError for a benchmark or model that the store does not know."""
-    runs = [*read_run_folders(store), *(run for removal in read_removals(store) for run in removal.runs)]
+    runs = _runs_on_disk(store)
     chosen = [one for one in runs if wanted.selects(one)]
     folders = {one.folder for one in chosen}
     kept = [one for one in runs if one.folder not in folders]
@@ -696,6 +705,11 @@ def plan_purge(store: Store, wanted: PurgeFilter) -> Purge:
     )
 
 
+def _runs_on_disk(store: Store) -> list[RunOnDisk]:
+    """Return all runs, removed ones included."""
+    return [*read_run_folders(store), *(run for removal in read_removals(store) for run in removal.runs)]
+
+
 def _is_unneeded(one: Annotation, wanted: PurgeFilter, kept: Sequence[RunOnDisk]) -> bool:
     """Return True for an annotation that meets the conditions and is about none of the runs that remain."""
     is_old = wanted.before is None or datetime.fromisoformat(one.time) < wanted.before
@@ -707,14 +721,21 @@ def _is_unneeded(one: Annotation, wanted: PurgeFilter, kept: Sequence[RunOnDisk]
 def purge(store: Store, found: Purge) -> None:
     """Delete what was planned. Raises: StoreError if an evaluation is in progress, or if the disk refuses."""
     _refuse_while_running(store)
+    # Of runs whose folders were deleted by hand, only shared files are left to tell the benchmark.
+    shared = {one.benchmark for one in _shared_files(store) if one.path in found.files}
     delete_runs(store, found.runs, before=lambda: delete_completions(store.cache_file, found.digests))
     with _disk_errors(store):
         for path in found.files:
             path.unlink(missing_ok=True)
+            if path.parent.parent == store.folder / DEFINITIONS:
+                with suppress(OSError):  # not empty yet
+                    path.parent.rmdir()
         if found.annotations:
             remove_annotations(store, lambda one: one.id in found.annotations)
-        left = {one.benchmark for one in read_run_folders(store)}
-        _delete_of_extensions(store, dict.fromkeys({one.benchmark for one in found.runs} - left))
+        touched = shared | {one.benchmark for one in found.runs}
+        gone = touched - {one.benchmark for one in _runs_on_disk(store)}
+        clear_derived(store.folder, gone)
+        _delete_of_extensions(store, dict.fromkeys(gone))
 
 
 def _check_names(
@@ -756,9 +777,11 @@ N_DIGESTS: Mapping[str, int] = {"prompts": 2, "filters": 2, "instances": 1}
 
 
 def _shared_files(store: Store) -> Iterator[_SharedFile]:
-    """Yield the files of prompts, instances and marks of references."""
+    """Yield the files of prompts, instances and marks of references, and the copies of definitions."""
     for folder in N_DIGESTS:
         yield from map(_shared_file, sorted(store.folder.glob(f"{folder}/[!.]*")))
+    for path in sorted(store.folder.glob(f"{DEFINITIONS}/*/[!.]*")):
+        yield _SharedFile(path, path.parent.name, "", "")
 
 
 def _shared_file(path: Path) -> _SharedFile:

@@ -283,6 +283,15 @@ def with_names(names: Mapping[str, str], text: str) -> str:
     return text
 
 
+def renamed_json(names: Mapping[str, str], value: Any) -> Any:
+    """Return JSON with other names of models, and without any other address of a server."""
+    if isinstance(value, str):
+        return without_address(with_names(names, value))
+    if isinstance(value, Mapping):
+        return {renamed_json(names, key): renamed_json(names, one) for key, one in value.items()}
+    return [renamed_json(names, one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
 def renamed(result: _Result, names: Mapping[str, str]) -> _Result:
     """Return a copy of a result with other names of models. Commands in its remarks keep the full names."""
     return _renamed(result, names)  # type: ignore[no-any-return]

@@ -40,9 +40,21 @@ from medhelm.results.formats.fields import (
 )
 from medhelm.results.formats.tables import Value, as_line, escape_markdown
 from medhelm.results.options import USUAL, BoardOptions
-from medhelm.results.releases import CURRENT, RunPair, StoredRuns, current_release, pair_of, released_models, scoring_of
-from medhelm.results.runs.selection import short_names
-from medhelm.storage.releases import MANIFEST, is_signed, read_release, release_names
+from medhelm.results.releases import (
+    CURRENT,
+    NOT_COMPARABLE,
+    NOTHING_SHARED,
+    RunPair,
+    StoredRuns,
+    current_release,
+    pair_of,
+    released_models,
+    scoring_of,
+    tier_of,
+    why_not_compared,
+)
+from medhelm.results.runs.selection import renamed_json, short_names
+from medhelm.storage.releases import MANIFEST, RELEASE, is_signed, read_release, release_names, store_of_release
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 
@@ -93,15 +105,12 @@ class Side:
         shown = [row for row in rows if row["rank"] is not None or not row["model"].startswith(BASELINE)]
         return {self.names[row["model"]]: row for row in shown}
 
-    @property
+    @cached_property
     def named_release(self) -> Release:
-        """Return the release under the name of the column."""
-        return replace(self.release, name=self.name)
-
-    @property
-    def tier(self) -> str:
-        """Real data or sample rows."""
-        return str(self.release.leaderboard.get("tier", "real"))
+        """The release under the name of the column, with the names by which columns are matched, and no address."""
+        board = renamed_json(self.names, self.release.leaderboard)
+        release = RELEASE.read(renamed_json(self.names, RELEASE.write(self.release)), leaderboard=board)
+        return replace(release, name=self.name)
 
     @property
     def ranked_by(self) -> str:
@@ -154,8 +163,8 @@ def find_sides(store: Path, names: Sequence[str], options: BoardOptions = USUAL)
             continue
         release = read_release(own, name)
         sides.append(Side(name=release.name, release=release, is_store=False, is_signed=is_signed(own, name)))
-        if name not in known and (place := Path(name).resolve().parents[1] / "store.json").is_file():
-            places[place.parent] = place.parent
+        if name not in known and (around := store_of_release(Path(name))):
+            places[around] = around
     return _with_unique_names(sides), StoredRuns(run for one in places.values() for run in load_runs(open_store(one)))
 
 
@@ -306,20 +315,16 @@ def _change(model: str, first: Side, other: Side, runs: StoredRuns) -> tuple[Sid
     pairs: dict[str, RunPair] = {}
     for name in shared:
         found = pair_of(then[name], now[name], runs, scoring)
-        if first.tier != other.tier:
-            reasons[name] = f"run on {other.tier} data, {first.name} on {first.tier} data"
-        elif isinstance(found, str):
-            reasons[name] = found
-        elif text := found.conditions(first.name):
+        if text := why_not_compared(found, first.named_release, other.named_release):
             reasons[name] = text
-        else:
+        elif not isinstance(found, str):
             pairs[name] = found
             if found.differences:
                 text = "; ".join(one.reason for one in found.differences).replace("the others", first.name)
                 reasons[name] = f"{text}; compared on the instances of both"
     pair = _compare_pairs(pairs, other) if pairs else None
     compared = pair.benchmarks if pair else {}
-    reasons |= {name: "the two runs have no scored instance in common" for name in pairs if name not in compared}
+    reasons |= {name: NOTHING_SHARED for name in pairs if name not in compared}
     test = pair.macro_average if pair else None
     change = SideChange(
         outcome="not comparable",
@@ -383,7 +388,7 @@ OUTCOMES: Mapping[Outcome, str] = {
     "worse": "worse",
     "not separated": "cannot be separated",
     "same completions": "same completions",
-    "not comparable": "cannot be compared",
+    "not comparable": NOT_COMPARABLE,
 }
 """Verdict -> its words."""
 
@@ -418,7 +423,7 @@ SIDE_FIELDS: list[Field[Side]] = [
     Field("signed", lambda side: side.is_signed, kind="true or false", meaning="has a signature; it is not checked"),
     Field("created", lambda side: side.release.created, kind="text"),
     Field("scoring", lambda side: str(side.release.leaderboard.get("scoring", "")), kind="text"),
-    Field("tier", lambda side: side.tier, kind="text"),
+    Field("tier", lambda side: tier_of(side.release), kind="text"),
     Field("ranked_by", lambda side: side.ranked_by, kind="text", meaning="the number that ranks"),
     Field("benchmarks", lambda side: list(side.titles), kind="texts"),
 ]  # fmt: skip
@@ -525,7 +530,7 @@ def _outcome_in_words(outcome: Outcome, models: Sequence[str]) -> str:
     said = {
         "not separated": "did not change significantly",
         "same completions": f"{verb} the same completions",
-        "not comparable": "cannot be compared",
+        "not comparable": NOT_COMPARABLE,
     }
     return f"{plural(len(models), 'model')} {said[outcome]}"
 

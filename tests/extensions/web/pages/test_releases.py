@@ -19,10 +19,12 @@ from medhelm.extensions.web.export import export_site
 from medhelm.extensions.web.site import Site
 from medhelm.results.options import BoardOptions
 from medhelm.results.releases import freeze
+from medhelm.results.runs.side_by_side import as_json, compare_sides, find_sides
 from medhelm.storage.releases import board_bytes
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store
 from tests.support.cli import Medhelm, assert_refused
+from tests.support.html import HtmlPage
 from tests.support.stores import make_store
 from tests.support.web.random_cases import write_choices
 from tests.support.web.sites import make_board_store, make_client
@@ -69,6 +71,24 @@ def test_changes_have_the_verdict_of_the_test_and_their_cases(client: TestClient
     assert client.get("/benchmarks/pubmed_qa/cases/i000").status_code == 200
     assert "<b>first" not in text
     assert "@http" not in text
+
+
+def test_the_reason_takes_the_place_of_a_number(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    make_store(store, {"wards": {"openai/a": [1.0, 0.0] * 9}}, taxonomy=TAXONOMY)
+    freeze(store, "one", BoardOptions())
+    later = {"wards": {"openai/a": [0.0, 1.0] * 8 + [1.0, 1.0]}}
+    make_store(store, later, taxonomy=TAXONOMY, started="2026-02-01T00:00:00+00:00", data_digest="0" * 64)
+    client = make_client(store)
+    page = client.get("/compare/releases?before=one&now=current").text
+    reason = "run on another version or selection of the data"
+    assert f"1 of 1 score changed. No change could be tested: {reason}." in page
+    row = page.partition('id="scores"')[2].partition("</tbody>")[0].partition("<tbody>")[2]
+    shown = " ".join(HtmlPage(row.replace("</t", " </t")).text.split())
+    assert shown == f"WARDS openai/a 0.500 0.556 cannot be compared: {reason} 9 8 – – data; records"
+    (line,) = client.get("/compare/releases.csv?before=one&now=current").text.splitlines()[1:]
+    assert line.startswith("wards,openai/a,0.5,0.555")
+    assert line.endswith(f",,,,,,9,8,,{reason}")
 
 
 def test_the_latest_release_is_compared_with_the_store_first(client: TestClient) -> None:
@@ -156,6 +176,34 @@ def test_a_release_without_its_runs_has_no_texts_and_says_so(two_runs: Path, tmp
         found = client.get("/benchmarks/toy/cases?before=then&now=current")
         assert found.status_code == 404
         assert "A release holds numbers" in found.text
+
+
+def test_a_release_of_another_store_is_compared_with_the_runs_beside_it(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for store, draws in ((ours, 2), (theirs, 1)):
+        write_choices(store, 1, n=40, models=("lab/a", "lab/b"), draws=draws)
+    freeze(theirs, "then", BoardOptions())
+    folder = theirs / "releases" / "then"
+    shutil.copytree(folder, tmp_path / "alone")
+    with make_client(ours, release_folders=[folder]) as client:
+        found = client.get("/api/releases/compare").json()
+        compared = find_sides(ours, [str(folder), "current"])
+        expected = as_json(compare_sides(*compared))["side_by_side"]
+        assert [[one["value"] for one in row["scores"]] for row in found["side_by_side"]] == [
+            [one["value"] for one in row["scores"]] for row in expected
+        ]
+        changes = [[row["scores"][1]["change"] for row in rows] for rows in (found["side_by_side"], expected)]
+        assert changes[0] == changes[1]
+        assert {one["outcome"] for one in changes[0]} <= {"better", "worse", "not separated"}
+        case = found["cases"][0]["gained"][0]
+        page = client.get(f"/benchmarks/toy/cases/{case}?before=then&now=current").text
+        assert all(name in page for name in ("lab/a [then]", "lab/a [the store now]"))
+        assert client.get("/").text.count("theirs") == 0
+        shutil.rmtree(theirs)
+        assert client.get("/").status_code == 200
+    with make_client(ours, release_folders=[tmp_path / "alone"]) as client:
+        (reason,) = {one["problem"] for one in client.get("/api/releases/compare").json()["cases"]}
+        assert reason == "the earlier run is not in the store, or changed there"
 
 
 def test_stores_stand_side_by_side_with_their_own_numbers(two_runs: Path, store: Path, tmp_path: Path) -> None:

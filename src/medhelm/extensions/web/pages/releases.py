@@ -24,7 +24,6 @@ from medhelm.extensions.web.compared import (
     comparison_of,
     current_stores,
     model_names,
-    renamed_json,
     shown_release,
     side_by_side,
     side_of,
@@ -67,7 +66,9 @@ from medhelm.results.releases import (
     rank_cause,
     rank_sentences,
     reasons,
+    tier_of,
 )
+from medhelm.results.runs.selection import renamed_json
 from medhelm.results.runs.side_by_side import OUTCOMES, SideScore, ranking_score, reasons_in_words
 from medhelm.results.runs.side_by_side import as_json as sides_as_json
 from medhelm.results.runs.side_by_side import verdict as verdict_of_sides
@@ -330,7 +331,7 @@ class ScoreChange:
     def is_separated(self) -> bool:
         """Return True if the difference is significant, and both were measured in the same way."""
         cases = self.cases
-        return bool(cases and not cases.conditions and cases.p_adjusted is not None and cases.p_adjusted <= LEVEL)
+        return bool(cases and cases.p_adjusted is not None and cases.p_adjusted <= LEVEL)
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -379,7 +380,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "only": [[(model, titles.get(name, name)) for model, name in side] for side in found.only],
         "board": difference_rows(found.diff.board[:SHOWN]),
         "n_board": len(found.diff.board),
-        "site_tier": "sample" if "sample" in (_tier(found.first), _tier(found.second)) else site.known_tier,
+        "site_tier": "sample" if "sample" in map(tier_of, (found.first, found.second)) else site.known_tier,
     }
     return Page(
         template="releases.html", title="Stores and releases" if len(stores) > 1 else "Compare releases", values=values
@@ -433,12 +434,13 @@ def csv(site: Site, request: PageRequest) -> Download:
     """Return the changed scores as CSV."""
     tested = select_fields(CASE_FIELDS, "difference low high n p_adjusted n_gained n_lost n_other")
     headers = ["benchmark", "model", "before", "now", "changed_inputs", *(field.key for field in tested[:-3])]
-    headers += ["only_later_right", "only_earlier_right", "other_answer"]
+    headers += ["only_later_right", "only_earlier_right", "other_answer", "not_compared_because"]
     rows: list[list[Any]] = []
     for row in _rows(site, request, comparison_of(site, *compared_names(site, request)[:2])):
         cases, change = row.cases, row.change
-        numbers = [field.get(cases) if cases and cases.difference else None for field in tested]
-        rows.append([change.benchmark, change.model, change.before, change.now, row.inputs, *numbers])
+        numbers = [field.get(cases) if cases and cases.has_cases else None for field in tested]
+        reason = cases.reason if cases else ""
+        rows.append([change.benchmark, change.model, change.before, change.now, row.inputs, *numbers, reason])
     text = render(rows, headers, format="csv")
     return text_download(text, "releases", "csv")
 
@@ -472,7 +474,8 @@ def verdict(found: ReleaseComparison, changed: Sequence[ScoreChange]) -> str:
         text += f" {plural(same, 'score')} stayed the same, but other cases are right."
     tested = [row for row in changed if row.cases and row.cases.difference]
     if not tested:
-        return f"{text} No change could be tested, because no cases of both releases are stored."
+        because = {row.cases.reason for row in changed if row.cases}
+        return f"{text} No change could be tested: {because.pop() if len(because) == 1 else 'see the reasons below'}."
     significant = [
         f"{row.change.model} on {row.title} ({'better' if row.cases.difference.value > 0 else 'worse'})"
         for row in tested
@@ -522,7 +525,7 @@ def _rows(site: Site, request: PageRequest, found: ReleaseComparison) -> list[Sc
 
 def _case_groups(site: Site, request: PageRequest, cases: ChangedCases | None) -> list[CaseGroup]:
     """Return the cases of a changed score by the kind of their change, with links to the lists and to each case."""
-    if cases is None or cases.difference is None:
+    if cases is None or not cases.has_cases:
         return []
     first, second = compared_names(site, request)[:2]
     earlier, later = model_names(site, cases.model, first, second)
@@ -557,7 +560,3 @@ def _exported_ids(site: Site, request: PageRequest, benchmark: str) -> frozenset
 def _is_imported(basis: CellProvenance) -> bool:
     """Return True if the prompts of a run come from another harness."""
     return bool(basis.origin) and not basis.origin.get("our_task")
-
-
-def _tier(release: Release) -> str:
-    return str(release.leaderboard.get("tier", "real"))
