@@ -144,6 +144,7 @@ RANK = r"(\d+)(?: or)? ?\(?(?:(\d+)(?:-|–| to )(\d+)\)?)?"
 
 def ranks(text: str) -> dict[str, tuple[int, int, int]]:
     """Return model -> rank, lowest and highest possible rank, of the first table of a text or page."""
+    text = re.sub(r'<span class="end">([^<]*)</span>', r"\1", text)  # the end of a name
     rows = re.sub(r"\s+", " ", text.partition("</table>")[0]).split("<tr") if "<tr" in text else text.splitlines()
     found: dict[str, tuple[int, int, int]] = {}
     for row in rows:
