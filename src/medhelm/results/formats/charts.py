@@ -495,8 +495,8 @@ def cost_chart(points: Sequence[PricedPoint], *, with_probability: bool = True, 
     models that are shown, besides those on the frontier: the best ones.
     """
     all_points = in_order(points)
-    best = sorted(all_points, key=lambda one: -one.value)[:most]
-    shown = [one for one in all_points if one.is_efficient or one in best]
+    best = {one.model for one in sorted(all_points, key=lambda one: -one.value)[:most]}
+    shown = [one for one in all_points if one.is_efficient or one.model in best]
     table: list[list[Value]] = [
         [
             place, one.model, number(one.usd), number(one.value), number(one.low), number(one.high),
