@@ -123,8 +123,8 @@ def _checksum(content: memoryview) -> bytes:
 #
 # STORE/derived/BENCHMARK-DIGEST-runs.npz holds what the files hold. A run is taken from it only if its file has the
 # size, the times and the number (inode) that it had before it was read. Files younger than `YOUNG_S`, and those of
-# encrypted stores, are not kept. A process that lists runs again takes them from memory if their files are the same, were
-# not young, and, in an encrypted store, were read with its key.
+# encrypted stores, are not kept. A process that lists runs again takes them from memory on the same terms, and there
+# also those of encrypted stores.
 
 MOST_RECENT = 20_000
 """Runs in memory beyond which all of them make room."""

@@ -59,6 +59,10 @@ def test_cases_from_memory_are_those_of_the_files(store: Path, tables: Any, monk
     monkeypatch.setattr(case_tables, "EMPTY_BYTES", 2**20)
     cases_of(store, "toy")
     assert tables, "however many files there are, only their rows count"
+    tables.clear()
+    monkeypatch.setattr(case_tables, "MEMORY_MB", 1)
+    assert {name: cases_of(store, name) for name in benchmarks_of(store)} == from_memory
+    assert not tables, "what does not fit into memory is read each time"
 
 
 def test_many_pages_at_once_see_the_same(store: Path) -> None:

@@ -87,7 +87,7 @@ _lock = Lock()
 
 
 def _kept_tables(records: Sequence[Path], judgments: Sequence[Path]) -> _KeptTables | None:
-    """Return the content of these files as they are now; None if they are too large, or one is missing."""
+    """Return the content of these files as they are now; None if it is too large, or a file is missing."""
     paths = sorted([*records, *judgments])  # in any order of the models
     files = tuple((path, identity) for path in paths if (identity := identity_of(str(path))))
     if len(files) < len(paths) or sum(max(0, identity[0] - EMPTY_BYTES) for _, identity in files) > MOST_BYTES:
@@ -96,10 +96,15 @@ def _kept_tables(records: Sequence[Path], judgments: Sequence[Path]) -> _KeptTab
         if found := _kept.pop(files, None):
             _kept[files] = found
             return found
+    import duckdb
+
     engine = open_engine(memory_mb=MEMORY_MB)
-    engine.execute(f"CREATE TABLE kept_records AS SELECT * FROM {records_table(records)}")  # noqa: S608 - our own files
-    if judgments:
-        engine.execute(f"CREATE TABLE kept_judgments AS SELECT * FROM {judgments_table(judgments)}")  # noqa: S608
+    try:
+        engine.execute(f"CREATE TABLE kept_records AS SELECT * FROM {records_table(records)}")  # noqa: S608 - our files
+        if judgments:
+            engine.execute(f"CREATE TABLE kept_judgments AS SELECT * FROM {judgments_table(judgments)}")  # noqa: S608
+    except duckdb.OutOfMemoryException:
+        return None
     with _lock:
         _kept[files] = made = _KeptTables(engine)
         while len(_kept) > MOST_TABLES:
